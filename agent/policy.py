@@ -13,11 +13,7 @@ from sandbox.desktop import Observation, Want
 from sandbox.frame import Frame
 from store.trajectory import TokenTrace
 
-__all__ = ["ContextTurn", "Policy", "PolicyError", "PolicyReply", "PolicyRequest"]
-
-
-class PolicyError(Exception):
-    """The policy's engine or endpoint failed; the episode ends as infra_error of phase `policy`."""
+__all__ = ["ContextTurn", "Policy", "PolicyReply", "PolicyRequest"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +23,7 @@ class ContextTurn:
     index: int
     """0 for the first turn."""
     frame: Frame | None
-    """None once its image was dropped from the context; a fixed placeholder stands in its place."""
+    """At the size shown to the model; None once its image was dropped and `placeholder` stands in its place."""
     reply: str | None
     """What the policy wrote then; None for the turn that is to be answered now."""
     feedback: str
@@ -44,6 +40,10 @@ class PolicyRequest:
     system_prompt: str
     turns: tuple[ContextTurn, ...]
     """Oldest first; the last is the one to answer."""
+    placeholder: str
+    """Text in the place of a dropped image."""
+    dialect: str
+    """Name of the dialect that the reply must be written in."""
     observation: Observation
     """The newest observation, unscaled."""
     seed: int
@@ -83,7 +83,7 @@ class Policy(Protocol):
         """Write this turn's output.
 
         Raises:
-            PolicyError: the engine or endpoint failed.
+            agent.errors.PolicyError: the engine or endpoint failed.
         """
         ...
 

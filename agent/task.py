@@ -9,15 +9,7 @@ from sandbox.actions import Action
 from sandbox.desktop import Desktop
 from sandbox.evidence import Evidence
 
-__all__ = ["CheckResult", "EpisodeTask", "Grade", "GraderFailed", "SetupFailed"]
-
-
-class SetupFailed(Exception):
-    """A task's setup did not reach its asserted state; the episode is an infra_error of phase `setup`."""
-
-
-class GraderFailed(Exception):
-    """Grading itself failed; the episode is an infra_error of phase `grader`, never a zero."""
+__all__ = ["CheckResult", "EpisodeTask", "Grade"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +61,7 @@ class EpisodeTask(Protocol):
         """Bring a fresh desktop into the task's start state.
 
         Raises:
-            SetupFailed: the asserted start state was not reached.
+            agent.errors.SetupFailed: the asserted start state was not reached.
             DesktopError: the desktop failed.
         """
         ...
@@ -78,7 +70,7 @@ class EpisodeTask(Protocol):
         """Settle the applications, collect evidence and judge it.
 
         Raises:
-            GraderFailed: evidence could not be collected or a judge failed.
+            agent.errors.GraderFailed: evidence could not be collected or a judge failed.
             DesktopError: the desktop failed.
         """
         ...
