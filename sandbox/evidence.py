@@ -122,7 +122,7 @@ class EvidenceItem(BaseModel):
         """
         if not isinstance(self.data, dict) or not isinstance(self.data.get("base64"), str):
             raise ValueError("this evidence item holds no file")
-        return base64.b64decode(self.data["base64"])
+        return base64.b64decode(self.data["base64"], validate=True)
 
 
 class Evidence(BaseModel):

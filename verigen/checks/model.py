@@ -6,7 +6,7 @@ those that the first tasks need; each new family is one more member of `Leaf` an
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -36,11 +36,11 @@ class _Leaf(_Frozen):
 
 
 class TextCheck(_Leaf):
-    """A text file's content."""
+    """A text: a file's content, or what a command printed when it succeeded."""
 
     type: Literal["text"] = "text"
     item: str
-    """Name of a file evidence item."""
+    """Name of a file or command evidence item."""
     match: Literal["equals", "contains", "not_contains", "regex", "line"] = "equals"
     """`line`: one line equals `expected`; `regex`: a full match of the whole text."""
     expected: str
@@ -141,19 +141,17 @@ class NotCheck(_Frozen):
 
 
 CheckNode = Annotated[
-    Union[
-        TextCheck,
-        ConfigCheck,
-        SettingCheck,
-        GlobCheck,
-        AccessibilityCheck,
-        WindowCheck,
-        ProcessCheck,
-        FinalActionCheck,
-        AllOf,
-        AnyOf,
-        NotCheck,
-    ],
+    TextCheck
+    | ConfigCheck
+    | SettingCheck
+    | GlobCheck
+    | AccessibilityCheck
+    | WindowCheck
+    | ProcessCheck
+    | FinalActionCheck
+    | AllOf
+    | AnyOf
+    | NotCheck,
     Field(discriminator="type"),
 ]
 AllOf.model_rebuild()
