@@ -1,0 +1,101 @@
+"""What a sampler is: it decides which task is practised next, and by how many rollouts.
+
+::
+
+    plan(budget, version) -> allocations --- rollouts run ---> record(outcome) ... the group closes by itself
+                                          `-- given up ------> cancel(group_id)
+
+A sampler is plain arithmetic on outcomes: no clock, no I/O, no thread. Equal seeds, pools and calls give equal plans,
+and `restore(state())` changes nothing, so a killed run continues as if it had not been.
+
+Rules that every sampler keeps (property tests):
+
+* A plan never exceeds its budget, and n is chosen before any outcome of the group is known.
+* A group in flight counts as practice that its task already has.
+* `record` is idempotent by rollout id. Outcomes may come in any order, late (of an older version), for some of a
+  group's rollouts only, or after the group was cancelled.
+* An infra_error is missing data: never a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+__all__ = ["Allocation", "RolloutOutcome", "Sampler", "Verdict"]
+
+Verdict = Literal["pass", "fail", "infra_error"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Allocation:
+    """A group to run: n rollouts of one task."""
+
+    group_id: str
+    """Unique in the run."""
+    task: str
+    """The task's id."""
+    n: int
+    """Rollouts; at least 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RolloutOutcome:
+    """How one rollout of a group ended."""
+
+    rollout_id: str
+    """Unique; recording the same id again changes nothing."""
+    group_id: str
+    task: str
+    version: int
+    """Weight version that acted; may be older than the version now."""
+    verdict: Verdict
+    reward: float | None
+    """In [0, 1]; None exactly for an infra_error."""
+    seconds: float = 0.0
+    """What it cost."""
+
+    def __post_init__(self) -> None:
+        if (self.verdict == "infra_error") != (self.reward is None):
+            raise ValueError(f"rollout {self.rollout_id}: a reward is given exactly when it passed or failed")
+
+
+class Sampler(Protocol):
+    """Decides what is practised."""
+
+    def plan(self, budget: int, version: int) -> list[Allocation]:
+        """Choose the groups to start now.
+
+        Args:
+            budget: rollouts that can be started; what is left of it is too little for another group.
+            version: the policy's weight version now.
+        """
+        ...
+
+    def record(self, outcome: RolloutOutcome) -> bool:
+        """Take in one outcome.
+
+        Returns:
+            False when this rollout was recorded before and nothing changed.
+
+        Raises:
+            ValueError: the group belongs to another task.
+        """
+        ...
+
+    def cancel(self, group_id: str) -> None:
+        """Give up the rest of a group; outcomes that were recorded stay. Unknown and closed groups are ignored."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Everything it knows, as JSON data."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state of an equally configured sampler.
+
+        Raises:
+            ValueError: the state is of another kind or configuration.
+        """
+        ...

@@ -1,0 +1,130 @@
+"""Uniform sampling: every task gets the same number of groups, in an order drawn from the seed.
+
+The baseline that the other samplers are measured against. The next group goes to a task with the fewest groups so far
+(in flight included); ties go by a random order that is new in each round and depends on the seed alone. So the numbers
+of groups of any two tasks differ by at most one while nothing is cancelled, and no task starves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from frontier.protocol import Allocation, RolloutOutcome
+
+__all__ = ["UniformSampler"]
+
+_KIND = "uniform"
+
+
+class UniformSampler:
+    """A `Sampler` that treats all tasks alike.
+
+    Args:
+        tasks: ids of the pool; may be empty, and then every plan is.
+        seed: decides the order.
+        group_size: rollouts per group.
+        prefix: starts every group id; make it the run's id where several runs share a catalog.
+
+    Raises:
+        ValueError: an id is there twice, or the group size is below 1.
+    """
+
+    def __init__(self, tasks: Iterable[str], *, seed: int, group_size: int = 8, prefix: str = "g") -> None:
+        pool = list(tasks)
+        if len(set(pool)) != len(pool):
+            raise ValueError(f"the pool names a task twice: {sorted({task for task in pool if pool.count(task) > 1})}")
+        if group_size < 1:
+            raise ValueError(f"group_size must be at least 1, got {group_size}")
+        self._seed = seed
+        self._group_size = group_size
+        self._prefix = prefix
+        self._rounds = dict.fromkeys(pool, 0)
+        self._open: dict[str, _OpenGroup] = {}
+        self._recorded: set[str] = set()
+        self._next_group = 0
+
+    def plan(self, budget: int, version: int) -> list[Allocation]:
+        """Fill the budget with groups of tasks that have had the fewest."""
+        queue = [(rounds, self._key(task, rounds), task) for task, rounds in self._rounds.items()]
+        heapq.heapify(queue)
+        plan: list[Allocation] = []
+        while queue and budget >= self._group_size:
+            rounds, _, task = queue[0]
+            group_id = f"{self._prefix}{self._next_group:06d}"
+            self._next_group += 1
+            self._rounds[task] = rounds + 1
+            heapq.heapreplace(queue, (rounds + 1, self._key(task, rounds + 1), task))
+            self._open[group_id] = _OpenGroup(task, self._group_size)
+            plan.append(Allocation(group_id=group_id, task=task, n=self._group_size))
+            budget -= self._group_size
+        return plan
+
+    def record(self, outcome: RolloutOutcome) -> bool:
+        """Count the rollout towards its group, which closes with the last of them."""
+        if outcome.rollout_id in self._recorded:
+            return False
+        group = self._open.get(outcome.group_id)
+        if group is not None and group.task != outcome.task:
+            raise ValueError(
+                f"rollout {outcome.rollout_id} is of task {outcome.task}, its group {outcome.group_id} of {group.task}"
+            )
+        self._recorded.add(outcome.rollout_id)
+        if group is not None:
+            group.missing -= 1
+            if group.missing == 0:
+                del self._open[outcome.group_id]
+        return True
+
+    def cancel(self, group_id: str) -> None:
+        """Close the group; a group without any outcome no longer counts as practice of its task."""
+        group = self._open.pop(group_id, None)
+        if group is not None and group.missing == self._group_size and group.task in self._rounds:
+            self._rounds[group.task] -= 1
+
+    @property
+    def in_flight(self) -> dict[str, int]:
+        """Rollouts that are still missing, by open group."""
+        return {group_id: group.missing for group_id, group in self._open.items()}
+
+    def state(self) -> dict[str, Any]:
+        """Everything it knows, as JSON data."""
+        return {
+            "kind": _KIND,
+            "seed": self._seed,
+            "group_size": self._group_size,
+            "next_group": self._next_group,
+            "rounds": dict(self._rounds),
+            "open": {group_id: [group.task, group.missing] for group_id, group in self._open.items()},
+            "recorded": sorted(self._recorded),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state. Tasks that are new since then join at the fewest groups of the old ones.
+
+        Raises:
+            ValueError: the state is not of a uniform sampler with this seed and group size.
+        """
+        mine = {"kind": _KIND, "seed": self._seed, "group_size": self._group_size}
+        saved = {key: state.get(key) for key in mine}
+        if saved != mine:
+            raise ValueError(f"cannot restore a sampler {mine} from the state of {saved}; keep the run's settings")
+        known = {task: state["rounds"][task] for task in self._rounds if task in state["rounds"]}
+        floor = min(known.values(), default=0)
+        self._rounds = {task: known.get(task, floor) for task in self._rounds}
+        self._open = {group_id: _OpenGroup(task, missing) for group_id, (task, missing) in state["open"].items()}
+        self._recorded = set(state["recorded"])
+        self._next_group = state["next_group"]
+
+    def _key(self, task: str, rounds: int) -> bytes:
+        return hashlib.blake2b(f"{self._seed}:{rounds}:{task}".encode(), digest_size=8).digest()
+
+
+class _OpenGroup:
+    __slots__ = ("missing", "task")
+
+    def __init__(self, task: str, missing: int) -> None:
+        self.task = task
+        self.missing = missing
