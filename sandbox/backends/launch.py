@@ -1,0 +1,158 @@
+"""Builds one desktop's namespaces, file system and users, then becomes bubblewrap. Runs in the keeper's forked child.
+
+::
+
+    lower: image root (read only, shared)   upper: tmpfs of this desktop (what it writes, bounded, counted as its memory)
+    overlay of both = / of the box          ctl/: the one directory that both sides see; only the probe may enter it
+
+Everything mounted here lives in a mount namespace that ends with the last process of the desktop.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Uids", "bwrap_argv", "populate", "prepare"]
+
+CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
+MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 16384, 1 << 18
+HOME = "/home/user"
+RUNTIME_DIR = "/run/user/desktop"
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
+START = (
+    "import sys; sys.path += ['/opt/frontdesk', '/usr/lib/python3/dist-packages']; "
+    "from sandbox.probe.spawner import main; sys.exit(main())"
+)
+
+
+class Uids:
+    """The three uids of a desktop, distinct from those of every other on this host.
+
+    They lie in a range that no distribution hands out, below 2^31.
+    """
+
+    FIRST, COUNT = 2_000_000_000, 20_000
+
+    def __init__(self, slot: int) -> None:
+        first = self.FIRST + 4 * slot
+        self.user, self.xserver, self.probe = first, first + 1, first + 2
+
+    def as_dict(self) -> dict[str, int]:
+        """By role."""
+        return {"user": self.user, "xserver": self.xserver, "probe": self.probe}
+
+
+def session_environment() -> dict[str, str]:
+    """Environment of the desktop's programs."""
+    return {
+        "PATH": PATH,
+        "HOME": HOME,
+        "USER": "user",
+        "LOGNAME": "user",
+        "SHELL": "/bin/bash",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "DISPLAY": ":0",
+        "XDG_RUNTIME_DIR": RUNTIME_DIR,
+        "XDG_CURRENT_DESKTOP": "XFCE",
+        "DBUS_SESSION_BUS_ADDRESS": f"unix:path={RUNTIME_DIR}/bus",
+        "GSETTINGS_BACKEND": "keyfile",
+        "GTK_A11Y": "atspi",
+        "GTK_OVERLAY_SCROLLING": "0",
+        "QT_LINUX_ACCESSIBILITY_ALWAYS_ON": "1",
+        "NO_AT_BRIDGE": "0",
+    }
+
+
+def _mount(source: str, target: Path, kind: str, flags: int, options: str) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    done = libc.mount(source.encode(), str(target).encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
+    if done != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"mount {kind} on {target}: {os.strerror(code)}")
+
+
+def prepare(directory: Path, image_root: Path, spec: dict[str, Any], uids: Uids) -> Path:
+    """Unshare, mount and fill; returns the directory that becomes / of the box.
+
+    Raises:
+        OSError: the kernel refused a step; the message names it.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    flags = CLONE_NEWNS | (CLONE_NEWNET if spec["network"] == "none" else 0)
+    if libc.unshare(flags) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"unshare: {os.strerror(code)}")
+    _mount("none", Path("/"), "none", MS_REC | MS_PRIVATE, "")
+    base = directory / "fs"
+    _mount("frontdesk", base, "tmpfs", MS_NODEV, f"size={spec['disk_mb']}m,mode=0755")
+    upper, work, root = base / "upper", base / "work", base / "root"
+    for path in (upper, work, root):
+        path.mkdir()
+    populate(upper, image_root, uids)
+    options = f"lowerdir={image_root},upperdir={upper},workdir={work}"
+    _mount("overlay", root, "overlay", MS_NODEV, options)
+    return root
+
+
+def populate(upper: Path, image_root: Path, uids: Uids) -> None:
+    """Write what differs between desktops: users, home, runtime directories."""
+    _directory(upper / "etc", 0, 0o755)
+    for name in ("passwd", "group"):
+        lines = [(image_root / "etc" / name).read_text()]
+        for user, uid in uids.as_dict().items():
+            home, shell = (HOME, "/bin/bash") if user == "user" else ("/nonexistent", "/usr/sbin/nologin")
+            lines.append(f"{user}:x:{uid}:{uid}::{home}:{shell}\n" if name == "passwd" else f"{user}:x:{uid}:\n")
+        (upper / "etc" / name).write_text("".join(lines))
+    (upper / "etc/hosts").write_text("127.0.0.1 localhost desktop\n")
+    (upper / "etc/hostname").write_text("desktop\n")
+    _directory(upper / "tmp", 0, 0o1777)
+    _directory(upper / "tmp/.X11-unix", 0, 0o1777)
+    _directory(upper / "run", 0, 0o755)
+    _directory(upper / "run/frontdesk", 0, 0o755)
+    _directory(upper / "run/frontdesk/fb", uids.xserver, 0o700)
+    _directory(upper / "run/user", 0, 0o755)
+    _directory(upper / "run/user/desktop", uids.user, 0o700)
+    _directory(upper / "home", 0, 0o755)
+    skeleton = image_root / "etc/skel"
+    home = upper / HOME.lstrip("/")
+    if skeleton.is_dir():
+        shutil.copytree(skeleton, home, symlinks=True)
+    else:
+        home.mkdir()
+    for directory, names, files in os.walk(home):
+        os.chown(directory, uids.user, uids.user)
+        for name in (*names, *files):
+            os.chown(os.path.join(directory, name), uids.user, uids.user, follow_symlinks=False)
+    home.chmod(0o700)
+
+
+def _directory(path: Path, uid: int, mode: int) -> None:
+    path.mkdir(exist_ok=True)
+    os.chown(path, uid, uid)
+    path.chmod(mode)
+
+
+def bwrap_argv(bwrap: str, root: Path, control: Path, package: Path, spec: dict[str, Any]) -> list[str]:
+    """The command that turns the prepared root into a box whose pid 1 is the spawner.
+
+    Args:
+        control: the directory shared with the host.
+        package: the `sandbox` package on the host, of which the probe is shown to the box.
+    """
+    argv = [bwrap, "--bind", str(root), "/", "--proc", "/proc", "--dev", "/dev"]
+    argv += ["--perms", "1777", "--tmpfs", "/dev/shm"]
+    argv += ["--bind", str(control), "/run/frontdesk/ctl"]
+    argv += ["--ro-bind", str(package / "probe"), "/opt/frontdesk/sandbox/probe"]
+    argv += ["--ro-bind", str(package / "keys.py"), "/opt/frontdesk/sandbox/keys.py"]
+    argv += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    if spec["network"] != "none":
+        argv.append("--unshare-net")
+    argv += ["--hostname", "desktop", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"]
+    for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL"):
+        argv += ["--cap-add", capability]
+    return [*argv, "--setenv", "PATH", PATH, "--chdir", "/", "--", "/usr/bin/python3", "-I", "-S", "-c", START]

@@ -1,0 +1,358 @@
+"""Desktops on this machine: overlayfs and bubblewrap, no container engine.
+
+A desktop costs one mount namespace, a tmpfs for what it writes and a control group. A keeper process (one per backend)
+owns them all, so that nothing outlives this process; `reap` removes what a killed keeper left.
+
+::
+
+    boot: keeper launches -> the probe's socket appears -> `ready` answers -> LocalDesktop -> close: gone
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sandbox import errors
+from sandbox.backends.cgroups import Cgroup, CgroupUnavailable, Hierarchy, find_hierarchy
+from sandbox.client import ProbeAddress, ProbeClient, ProbeDesktop
+from sandbox.desktop import DesktopSpec, Health
+from sandbox.image import Image, ImageCache, load_profile
+
+__all__ = ["LocalBackend", "LocalDesktop"]
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.004
+CLOSE_TIMEOUT_S = 15.0
+LOG_TAIL = 2000
+KEEPER = "import sys; sys.path.insert(0, sys.argv.pop(2)); from sandbox.backends.keeper import main; sys.exit(main())"
+
+
+class LocalDesktop(ProbeDesktop):
+    """A desktop of this machine. Made by `LocalBackend.boot`."""
+
+    def __init__(
+        self, desktop_id: str, spec: DesktopSpec, image: Image, client: ProbeClient, backend: LocalBackend, cgroup: Cgroup
+    ) -> None:
+        super().__init__(desktop_id, spec, image.digest, client)
+        self._backend = backend
+        self.cgroup = cgroup
+        """Its control group: CPU time and memory used."""
+
+    async def _call(self, op: str, args: dict[str, Any], **options: Any) -> tuple[dict[str, Any], bytes]:
+        try:
+            return await super()._call(op, args, **options)
+        except errors.ProbeLost as error:
+            # Was it the probe alone, or everything? The keeper knows within moments.
+            await asyncio.sleep(0.05)
+            ended = self._backend.ended(self.id)
+            if ended is not None:
+                raise errors.DesktopLost(f"the desktop is gone: {ended}", phase=error.phase) from error
+            error.state.update(self._state())
+            raise
+        except errors.DesktopError as error:
+            error.state.update(self._state())
+            raise
+
+    def _state(self) -> dict[str, str]:
+        try:
+            return {"oom_kills": str(self.cgroup.oom_kills()), "memory_bytes": str(self.cgroup.memory_bytes())}
+        except OSError:
+            return {}
+
+    async def health(self) -> Health:
+        """Whether it still is usable, with causes and resources used."""
+        ended = self._backend.ended(self.id)
+        if ended is not None:
+            return Health(alive=False, detail={"box": ended})
+        health = await super().health()
+        used = {**self._state(), "cpu_seconds": f"{self.cgroup.cpu_seconds():.3f}"}
+        return Health(alive=health.alive, detail={**health.detail, **used})
+
+    async def close(self) -> None:
+        """Destroy it; returns when its processes are gone."""
+        await super().close()
+        await self._backend.destroy(self.id)
+
+
+class LocalBackend:
+    """Makes desktops on this machine.
+
+    Args:
+        images: where built images lie.
+        runtime_dir: for sockets and logs of live desktops; made when needed, left as it was found.
+    """
+
+    name = "local"
+
+    def __init__(self, images: ImageCache, runtime_dir: Path) -> None:
+        self._images = images
+        self._runtime_dir = runtime_dir
+        self._directory = runtime_dir / f"frontdesk-{os.getpid()}-{secrets.token_hex(4)}"
+        self._keeper: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+        self._hierarchy: Hierarchy | None = None
+        self._found: dict[str, Image] = {}
+        self._launched: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._gone: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._ends: dict[str, str] = {}
+        self._closed = False
+
+    def image(self, profile: str) -> Image:
+        """The image of a profile.
+
+        Raises:
+            ImageError: it is not built, or was built from another definition.
+        """
+        if profile not in self._found:
+            definition = load_profile(profile)
+            image = self._images.find(definition)
+            if image is None:
+                old = self._images.outdated(definition)
+                why = "its definition changed since it was built" if old else "it has not been built"
+                raise errors.ImageError(
+                    f"the desktop image {profile!r} is missing: {why}. Build it with `frontdesk image build {profile}`"
+                )
+            self._found[profile] = image
+        return self._found[profile]
+
+    async def boot(self, spec: DesktopSpec, *, deadline_s: float = 60.0) -> LocalDesktop:
+        """Start a fresh desktop and return it ready. See `Backend.boot`."""
+        image = self.image(spec.profile)
+        bwrap = _require_host()
+        keeper = await self._start_keeper()
+        desktop_id = secrets.token_hex(6)
+        token = secrets.token_hex(16)
+        loop = asyncio.get_running_loop()
+        self._launched[desktop_id] = loop.create_future()
+        self._gone[desktop_id] = loop.create_future()
+        request = {
+            "op": "launch",
+            "id": desktop_id,
+            "root": str(image.root),
+            "bwrap": bwrap,
+            "token": token,
+            "spec": spec.model_dump(),
+        }
+        address = ProbeAddress(socket=self._directory / desktop_id / "ctl" / "probe.sock", token=token)
+        client = ProbeClient(address)
+        start = time.monotonic()
+        try:
+            self._tell(keeper, request)
+            async with asyncio.timeout(deadline_s):
+                await self._launched[desktop_id]
+                await self._await_socket(desktop_id, address.socket)
+                left = deadline_s - (time.monotonic() - start)
+                await client.call("ready", {}, deadline_s=max(0.1, left))
+        except BaseException as error:
+            tail = self._log_tail(desktop_id)
+            await client.close()
+            await self.destroy(desktop_id)
+            if isinstance(error, TimeoutError):
+                raise errors.BootFailed(f"not ready within {deadline_s:g} s{tail}") from error
+            if isinstance(error, errors.DesktopError) and not isinstance(error, errors.BootFailed):
+                raise errors.BootFailed(f"{error}{tail}", state=error.state) from error
+            raise
+        assert self._hierarchy is not None
+        cgroup = Cgroup(self._hierarchy, f"{self._directory.name}-{desktop_id}")
+        return LocalDesktop(desktop_id, spec, image, client, self, cgroup)
+
+    async def _await_socket(self, desktop_id: str, socket: Path) -> None:
+        while not socket.exists():
+            ended = self.ended(desktop_id)
+            if ended is not None:
+                raise errors.BootFailed(f"the desktop ended while it booted: {ended}")
+            await asyncio.sleep(POLL_S)
+
+    def _log_tail(self, desktop_id: str) -> str:
+        try:
+            text = (self._directory / desktop_id / "log").read_text(errors="replace")[-LOG_TAIL:].strip()
+        except OSError:
+            return ""
+        return f"; it printed:\n{text}" if text else ""
+
+    def ended(self, desktop_id: str) -> str | None:
+        """How a desktop ended; None while it lives."""
+        return self._ends.get(desktop_id)
+
+    async def destroy(self, desktop_id: str) -> None:
+        """End a desktop and wait until its processes are gone. Idempotent."""
+        gone = self._gone.get(desktop_id)
+        if gone is None or self._keeper is None:
+            return
+        if not gone.done():
+            with contextlib.suppress(OSError, RuntimeError):
+                self._tell(self._keeper, {"op": "kill", "id": desktop_id})
+            try:
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await asyncio.shield(gone)
+            except TimeoutError as error:
+                raise errors.DesktopError(f"desktop {desktop_id} does not end") from error
+        self._gone.pop(desktop_id, None)
+        self._launched.pop(desktop_id, None)
+
+    async def reap(self) -> list[str]:
+        """Remove what backends left whose keeper was killed."""
+        return await asyncio.to_thread(_reap, self._runtime_dir)
+
+    async def close(self) -> None:
+        """End every desktop and the keeper. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._keeper is not None:
+            assert self._keeper.stdin is not None
+            self._keeper.stdin.close()
+            try:
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await self._keeper.wait()
+            except TimeoutError:
+                self._keeper.kill()
+                await self._keeper.wait()
+        if self._reader is not None:
+            await self._reader
+
+    # -- the keeper ---------------------------------------------------------------------------------------------
+
+    async def _start_keeper(self) -> asyncio.subprocess.Process:
+        async with self._starting:
+            if self._closed:
+                raise errors.DesktopError("this backend is closed")
+            if self._keeper is not None:
+                if self._keeper.returncode is not None:
+                    raise errors.DesktopError(f"the keeper of this backend ended ({self._keeper.returncode})")
+                return self._keeper
+            try:
+                self._hierarchy = find_hierarchy()
+            except CgroupUnavailable as error:
+                raise errors.MissingRequirement(str(error), fix="see `frontdesk doctor`") from error
+            self._directory.mkdir(parents=True, mode=0o700)
+            package_root = Path(__file__).resolve().parent.parent.parent
+            self._keeper = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-I",
+                "-S",
+                "-c",
+                KEEPER,
+                str(self._directory),
+                str(package_root),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                start_new_session=True,
+                cwd="/",
+            )
+            assert self._keeper.stdout is not None
+            first = await self._keeper.stdout.readline()
+            if not first:
+                raise errors.DesktopError("the keeper process did not start")
+            self._reader = asyncio.create_task(self._listen(self._keeper.stdout))
+            return self._keeper
+
+    def _tell(self, keeper: asyncio.subprocess.Process, request: dict[str, Any]) -> None:
+        assert keeper.stdin is not None
+        keeper.stdin.write(json.dumps(request).encode() + b"\n")
+
+    async def _listen(self, events: asyncio.StreamReader) -> None:
+        while line := await events.readline():
+            event = json.loads(line)
+            desktop_id = event["id"]
+            launched, gone = self._launched.get(desktop_id), self._gone.get(desktop_id)
+            if "error" in event:
+                self._ends[desktop_id] = event["error"]
+                failure = errors.BootFailed(f"the desktop could not be launched: {event['error']}")
+                if launched is not None and not launched.done():
+                    launched.set_exception(failure)
+                if gone is not None and not gone.done():
+                    gone.set_result(event)
+            elif "gone" in event:
+                oom = f", {event['oom_kills']} processes were ended for lack of memory" if event["oom_kills"] else ""
+                self._ends[desktop_id] = f"its first process ended with {event['status']}{oom}"
+                if gone is not None and not gone.done():
+                    gone.set_result(event)
+            elif "pid" in event and launched is not None and not launched.done():
+                launched.set_result(event)
+        # The keeper is gone, and with it every desktop.
+        for desktop_id, gone in self._gone.items():
+            if not gone.done():
+                self._ends.setdefault(desktop_id, "its keeper ended")
+                gone.set_result({})
+        for launched in self._launched.values():
+            if not launched.done():
+                launched.set_exception(errors.BootFailed("the keeper ended while the desktop booted"))
+
+
+def _require_host() -> str:
+    """Check what booting needs and return bubblewrap's path.
+
+    Raises:
+        MissingRequirement: with the way to mend it.
+    """
+    if os.geteuid() != 0:
+        raise errors.MissingRequirement(
+            "local desktops need root (they mount an overlay and change to other users)",
+            fix="run the same command as root, e.g. `sudo frontdesk ...`; `frontdesk doctor` lists everything needed",
+        )
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        raise errors.MissingRequirement("bubblewrap is not installed", fix="apt-get install bubblewrap")
+    return bwrap
+
+
+def _reap(runtime_dir: Path) -> list[str]:
+    removed: list[str] = []
+    hierarchy: Hierarchy | None = None
+    for directory in sorted(runtime_dir.glob("frontdesk-*")):
+        lock = _lock_of_dead(directory)
+        if lock is None:
+            continue
+        try:
+            hierarchy = hierarchy or find_hierarchy()
+            names = [path.name for path in directory.iterdir() if path.is_dir()]
+            for name in names:
+                _remove_group(Cgroup(hierarchy, f"{directory.name}-{name}"))
+            shutil.rmtree(directory, ignore_errors=True)
+            removed.extend(names or [directory.name])
+        except CgroupUnavailable as error:
+            log.warning("cannot reap %s: %s", directory, error)
+        finally:
+            os.close(lock)
+    return removed
+
+
+def _lock_of_dead(directory: Path) -> int | None:
+    """The lock of a backend whose keeper is gone; None when it lives or is just starting."""
+    try:
+        lock = os.open(directory / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        # Made a moment ago, or left by a keeper that was killed before it took its lock.
+        try:
+            old = time.time() - directory.stat().st_mtime > 60
+            return os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600) if old else None
+        except OSError:
+            return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _remove_group(group: Cgroup) -> None:
+    deadline = time.monotonic() + 5
+    while not group.remove() and time.monotonic() < deadline:
+        group.kill()
+        time.sleep(0.01)

@@ -1,0 +1,352 @@
+"""The host's side of the probe: calls over a few connections, and a `Desktop` made of them.
+
+One connection serves one call at a time; calls side by side take connections of their own, so a long command does not
+hold up a look at the screen. A connection that broke, or whose call outlived its deadline, is thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import json
+import os
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox import errors
+from sandbox.actions import Action, action_json, is_terminal
+from sandbox.desktop import (
+    A11yNode,
+    ActionResult,
+    DesktopSpec,
+    ExecResult,
+    Health,
+    Observation,
+    Rect,
+    Settle,
+    SettleReport,
+    StepResult,
+    User,
+    Want,
+    Window,
+)
+from sandbox.evidence import Evidence, EvidenceRequest
+from sandbox.frame import Frame
+from sandbox.probe import wire
+
+__all__ = ["ProbeAddress", "ProbeClient", "ProbeDesktop"]
+
+GRACE_S = 2.0
+"""How much longer than the probe itself the host waits before it gives a call up."""
+KEPT_FRAMES = 4
+DEFAULT_SETTLE = Settle()
+Body = bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProbeAddress:
+    """Where a probe listens, and the right to talk to it."""
+
+    socket: Path
+    token: str
+    epoch: int = 1
+
+
+class ProbeClient:
+    """Calls one probe."""
+
+    def __init__(self, address: ProbeAddress) -> None:
+        self.address = address
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def call(
+        self,
+        op: str,
+        args: dict[str, Any],
+        *,
+        body: Body = b"",
+        deadline_s: float,
+        request_id: str | None = None,
+        effect: bool = False,
+    ) -> tuple[dict[str, Any], Body]:
+        """Make one call.
+
+        Args:
+            effect: it changes the desktop, so when the connection breaks its fate is unknown.
+
+        Raises:
+            SandboxError: what the probe answered, or ProbeLost / DeadlineExceeded when it did not.
+        """
+        message = {
+            "v": wire.VERSION,
+            "token": self.address.token,
+            "epoch": self.address.epoch,
+            "id": request_id or uuid.uuid4().hex,
+            "op": op,
+            "deadline_ms": deadline_s * 1000,
+            "args": args,
+        }
+        phase: errors.Phase = "unknown" if effect else "infra"
+        try:
+            async with asyncio.timeout(deadline_s + GRACE_S), self._connection() as (reader, writer):
+                writer.write(wire.encode(message, len(body)))
+                if body:
+                    writer.write(body)
+                await writer.drain()
+                json_length, body_length = wire.decode_header(await reader.readexactly(wire.HEADER.size))
+                answer = json.loads(await reader.readexactly(json_length))
+                data = await reader.readexactly(body_length) if body_length else b""
+        except TimeoutError as error:
+            raise errors.DeadlineExceeded(f"{op} did not end within {deadline_s:g} s", phase=phase) from error
+        except (OSError, EOFError, wire.WireError) as error:
+            raise errors.ProbeLost(f"the probe hung up during {op}", phase=phase) from error
+        if "error" in answer:
+            raise _typed(answer["error"])
+        return answer["result"], data
+
+    @contextlib.asynccontextmanager
+    async def _connection(self) -> Any:
+        connection = self._idle.pop() if self._idle else await _connect(self.address.socket)
+        try:
+            yield connection
+        except BaseException:
+            connection[1].transport.abort()
+            raise
+        self._idle.append(connection)
+
+    async def close(self) -> None:
+        """Hang up."""
+        while self._idle:
+            self._idle.pop()[1].transport.abort()
+        await asyncio.sleep(0)
+
+
+async def _connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    # A socket's path may have 108 bytes at most; through a descriptor of its directory any path fits.
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return await asyncio.open_unix_connection(f"/proc/self/fd/{directory}/{path.name}", limit=1 << 20)
+    finally:
+        os.close(directory)
+
+
+def _typed(error: dict[str, Any]) -> Exception:
+    kind, message, state = error["type"], error["message"], error.get("state", {})
+    if kind == "FileNotFound":
+        return FileNotFoundError(message)
+    if kind == "BadRequest":
+        return errors.BadRequest(message)
+    known = {
+        cls.__name__: cls
+        for cls in (
+            errors.BootFailed,
+            errors.DesktopLost,
+            errors.LeaseExpired,
+            errors.ProbeLost,
+            errors.Unavailable,
+            errors.DeadlineExceeded,
+        )
+    }
+    return known.get(kind, errors.DesktopError)(message, state=state)
+
+
+class ProbeDesktop:
+    """A desktop reached through its probe. A backend's own class adds how it ends.
+
+    Args:
+        desktop_id: unique on this host.
+    """
+
+    def __init__(self, desktop_id: str, spec: DesktopSpec, image_digest: str, client: ProbeClient) -> None:
+        self._id = desktop_id
+        self._spec = spec
+        self._image_digest = image_digest
+        self._client = client
+        self._frames: collections.OrderedDict[str, Frame] = collections.OrderedDict()
+
+    @property
+    def id(self) -> str:
+        """Unique on this host for ever."""
+        return self._id
+
+    @property
+    def spec(self) -> DesktopSpec:
+        """What it was asked to be."""
+        return self._spec
+
+    @property
+    def image_digest(self) -> str:
+        """Names the exact image content it was started from."""
+        return self._image_digest
+
+    @property
+    def address(self) -> ProbeAddress:
+        """Where its probe listens."""
+        return self._client.address
+
+    async def _call(
+        self,
+        op: str,
+        args: dict[str, Any],
+        *,
+        deadline_s: float,
+        body: Body = b"",
+        request_id: str | None = None,
+        effect: bool = False,
+    ) -> tuple[dict[str, Any], Body]:
+        return await self._client.call(
+            op, args, body=body, deadline_s=deadline_s, request_id=request_id, effect=effect
+        )
+
+    async def step(
+        self,
+        actions: Sequence[Action],
+        *,
+        settle: Settle | None = None,
+        want: Sequence[Want] = ("frame",),
+        request_id: str | None = None,
+        deadline_s: float = 30.0,
+    ) -> StepResult:
+        """Act, wait until the screen is settled, observe; one round trip. See `Desktop.step`."""
+        for action in actions:
+            if is_terminal(action):
+                raise errors.BadRequest(f"{action.kind!r} ends an episode; a desktop cannot execute it")
+        if settle is None and actions:
+            settle = DEFAULT_SETTLE
+        args = {
+            "actions": [action_json(action) for action in actions],
+            "settle": None
+            if settle is None
+            else {"first_ms": settle.first_ms, "quiet_ms": settle.quiet_ms, "cap_ms": settle.cap_ms},
+            "want": list(want),
+            "have": list(self._frames),
+        }
+        result, body = await self._call(
+            "step", args, deadline_s=deadline_s, request_id=request_id, effect=bool(actions)
+        )
+        return StepResult(
+            actions=tuple(ActionResult(**item) for item in result["actions"]),
+            settle=SettleReport(**result["settle"]),
+            observation=self._observation(result["observation"], body),
+        )
+
+    async def observe(self, want: Sequence[Want] = ("frame",), *, deadline_s: float = 10.0) -> Observation:
+        """Look without acting."""
+        return (await self.step((), want=want, deadline_s=deadline_s)).observation
+
+    def _observation(self, data: dict[str, Any], body: Body) -> Observation:
+        windows, tree = data["windows"], data["a11y"]
+        return Observation(
+            version=data["version"],
+            frame=None if data["frame"] is None else self._frame(data["frame"], body),
+            cursor=(data["cursor"][0], data["cursor"][1]),
+            windows=None if windows is None else tuple(_window(item) for item in windows),
+            a11y=None if tree is None else tuple(_node(item) for item in tree),
+            clock_s=data["clock_s"],
+        )
+
+    def _frame(self, described: list[Any], body: Body) -> Frame:
+        width, height, sha256 = described
+        frame = self._frames.pop(sha256, None)
+        if frame is None:
+            frame = Frame.from_pixels(width, height, body)
+            if frame.sha256 != sha256:
+                raise errors.ProbeLost("a frame arrived damaged", phase="infra")
+        self._frames[sha256] = frame
+        while len(self._frames) > KEPT_FRAMES:
+            self._frames.popitem(last=False)
+        return frame
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        user: User = "user",
+        cwd: str | None = None,
+        env: dict[str, str] | None = None,
+        stdin: bytes = b"",
+        deadline_s: float = 30.0,
+        max_output: int = 1 << 20,
+    ) -> ExecResult:
+        """Run a command to its end. See `Box.exec`."""
+        args = {"argv": list(argv), "user": user, "cwd": cwd, "env": env or {}, "max_output": max_output}
+        if not argv:
+            raise errors.BadRequest("an empty command cannot be run")
+        result, body = await self._call("exec", args, body=stdin, deadline_s=deadline_s, effect=True)
+        split = result["stdout_bytes"]
+        return ExecResult(
+            exit_code=result["exit_code"],
+            stdout=body[:split],
+            stderr=body[split:],
+            truncated=result["truncated"],
+            timed_out=result["timed_out"],
+            seconds=result["seconds"],
+        )
+
+    async def spawn(
+        self, argv: Sequence[str], *, user: User = "user", cwd: str | None = None, env: dict[str, str] | None = None
+    ) -> int:
+        """Start a program detached and return its pid inside the box."""
+        args = {"argv": list(argv), "user": user, "cwd": cwd, "env": env or {}}
+        result, _ = await self._call("spawn", args, deadline_s=10.0, effect=True)
+        return int(result["pid"])
+
+    async def put_file(self, path: str, data: bytes, *, user: User = "user", mode: int = 0o644) -> None:
+        """Write a file whole or not at all, making its parent directories."""
+        await self._call(
+            "write_file", {"path": path, "user": user, "mode": mode}, body=data, deadline_s=60.0, effect=True
+        )
+
+    async def get_file(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
+        """Read a regular file. See `Box.get_file`."""
+        _, body = await self._call(
+            "read_file", {"path": path, "user": "user", "max_bytes": max_bytes}, deadline_s=60.0
+        )
+        return body
+
+    async def collect(self, requests: Sequence[EvidenceRequest], *, deadline_s: float = 30.0) -> Evidence:
+        """Gather evidence, item by item."""
+        args = {"requests": [request.model_dump(mode="json") for request in requests]}
+        result, _ = await self._call("collect", args, deadline_s=deadline_s)
+        return Evidence.model_validate(result)
+
+    async def health(self) -> Health:
+        """Whether it still is usable, with causes."""
+        result, _ = await self._call("health", {}, deadline_s=5.0)
+        return Health(alive=result["alive"], detail=result["detail"])
+
+    async def close(self) -> None:
+        """Hang up; the desktop's owner ends it."""
+        await self._client.close()
+
+
+def _rect(box: list[int]) -> Rect:
+    return Rect(x=box[0], y=box[1], width=box[2], height=box[3])
+
+
+def _window(data: dict[str, Any]) -> Window:
+    return Window(
+        id=data["id"],
+        title=data["title"],
+        app=data["app"],
+        bounds=_rect(data["bounds"]),
+        active=data["active"],
+        dialog=data["dialog"],
+    )
+
+
+def _node(data: dict[str, Any]) -> A11yNode:
+    value = data.get("value")
+    return A11yNode(
+        role=str(data.get("role", "")),
+        name=str(data.get("name", "")),
+        states=tuple(data.get("states", ())),
+        bounds=_rect(data["bounds"]) if data.get("bounds") else None,
+        text=data.get("text"),
+        value=float(value) if isinstance(value, int | float) else None,
+        children=tuple(_node(child) for child in data.get("children", ())),
+    )

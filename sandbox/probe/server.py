@@ -1,0 +1,379 @@
+"""The probe's server: one thread per connection, one request at a time on each.
+
+Guarantees: a request is executed at most once (a repeated id gets the first answer, or waits for it); every request
+carries the token, and an epoch older than one already seen is refused; nothing here waits for the X server without the
+caller being able to give up on it (the caller's deadline closes the connection, other connections go on).
+"""
+
+from __future__ import annotations
+
+import collections
+import hmac
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from sandbox.probe.a11y import Accessibility, AccessibilityUnavailable
+from sandbox.probe.actor import Actor
+from sandbox.probe.collect import Collector
+from sandbox.probe.commands import CommandFailed, Drain, SpawnerLink, run
+from sandbox.probe.files import FileRefused, Files
+from sandbox.probe.keyboard import Keyboard
+from sandbox.probe.pointer import Pointer
+from sandbox.probe.screen import Screen
+from sandbox.probe.settle import DamageWatcher
+from sandbox.probe.windows import WindowReader
+from sandbox.probe.wire import VERSION, WireError, encode, recv_exactly, recv_message
+from Xlib import display, error
+
+__all__ = ["serve"]
+
+SOCKET = "/run/frontdesk/ctl/probe.sock"
+CAPABILITIES = ["step", "ready", "exec", "spawn", "read_file", "write_file", "collect", "health"]
+REMEMBERED = 4096
+REMEMBERED_BODIES = 8
+MAX_NODES = 5000
+
+Reply = tuple[dict[str, Any], bytes]
+
+
+class Refused(Exception):
+    """An answer that is an error. `kind` becomes its type on the wire."""
+
+    def __init__(self, kind: str, message: str, state: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.state = state or {}
+
+
+class Memory:
+    """Remembers requests that had an effect, so that none is executed twice."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._answers: collections.OrderedDict[str, Reply | None] = collections.OrderedDict()
+        self._bodies: collections.deque[str] = collections.deque()
+
+    def claim(self, request_id: str) -> Reply | None:
+        """None: it is new and yours to execute. Otherwise the first answer, awaited if need be."""
+        with self._lock:
+            if request_id not in self._answers:
+                self._answers[request_id] = None
+                while len(self._answers) > REMEMBERED:
+                    self._answers.popitem(last=False)
+                return None
+            while (answer := self._answers.get(request_id)) is None:
+                if request_id not in self._answers:
+                    raise Refused("BadRequest", f"request {request_id} was executed long ago")
+                self._lock.wait()
+            return answer
+
+    def keep(self, request_id: str, answer: Reply) -> None:
+        """Store the answer of a claimed request."""
+        with self._lock:
+            if request_id in self._answers:
+                self._answers[request_id] = answer
+                self._bodies.append(request_id)
+                if len(self._bodies) > REMEMBERED_BODIES:
+                    old = self._bodies.popleft()
+                    if self._answers.get(old):
+                        gone = {"error": {"type": "BadRequest", "message": f"request {old} was executed; its answer is no longer kept", "state": {}}}
+                        self._answers[old] = (gone, b"")
+            self._lock.notify_all()
+
+
+class Probe:
+    """Everything the probe can do, by operation name."""
+
+    def __init__(self, config: dict[str, Any], framebuffer: int, link: SpawnerLink) -> None:
+        self._config = config
+        self._link = link
+        self._drain = Drain()
+        self._x_lock = threading.RLock()
+        self._display: Any = display.Display(":0")  # owns no resource, so no other client can have it killed
+        self._screen = Screen(framebuffer)
+        self._pointer = Pointer(self._display, self._screen.width, self._screen.height)
+        self._actor = Actor(self._pointer, Keyboard(self._display))
+        self._damage = DamageWatcher(":0")
+        self._windows = WindowReader(self._display)
+        self._files = Files(link, config["env"]["user"]["HOME"])
+        self._accessibility = Accessibility(link)
+        self._collector = Collector(
+            link, self._drain, self._files, self._accessibility, self._window_list, config["uids"]["user"]
+        )
+        self._memory = Memory()
+        self._epoch = 0
+        self._publish_resolution()
+
+    def _publish_resolution(self) -> None:
+        """Tell toolkits the font resolution, before any of them starts."""
+        root = self._display.screen().root
+        resources = f"Xft.dpi:\t{self._config['dpi']}\nXft.antialias:\t1\nXft.hinting:\t1\n"
+        atom = self._display.intern_atom("RESOURCE_MANAGER")
+        root.change_property(atom, self._display.intern_atom("STRING"), 8, resources.encode())
+        self._display.sync()
+
+    # -- one request --------------------------------------------------------------------------------------------
+
+    def handle(self, request: dict[str, Any], connection: socket.socket, body_length: int) -> Iterator[bytes]:
+        """Answer one request as pieces to send."""
+        try:
+            self._admit(request)
+            deadline = time.monotonic() + request["deadline_ms"] / 1000
+            operation, args = request["op"], request.get("args", {})
+            if operation == "read_file":
+                yield from self._read_file(request["id"], args, deadline)
+                return
+            if operation == "write_file":
+                answer = self._write_file(args, connection, body_length, deadline), b""
+                body_length = 0
+            else:
+                body, body_length = recv_exactly(connection, body_length), 0
+                answer = self._answer(operation, request["id"], args, body, deadline)
+        except Refused as refused:
+            answer = _error(refused.kind, str(refused), refused.state), b""
+        except (error.ConnectionClosedError, error.DisplayError, BrokenPipeError) as lost:
+            state = {**self._link.facts, "cause": str(lost)}
+            answer = _error("DesktopLost", f"the X server does not answer: {self._xserver_fate()}", state), b""
+        except (KeyError, TypeError, IndexError) as problem:
+            answer = _error("BadRequest", f"malformed request: {type(problem).__name__}: {problem}", {}), b""
+        if body_length:
+            _discard(connection, body_length)
+        yield encode({"id": request.get("id"), **answer[0]}, len(answer[1]))
+        if answer[1]:
+            yield answer[1]
+
+    def _admit(self, request: dict[str, Any]) -> None:
+        if not hmac.compare_digest(str(request.get("token", "")), self._config["token"]):
+            raise Refused("BadRequest", "the token is wrong")
+        if request.get("v") != VERSION:
+            raise Refused("BadRequest", f"this probe speaks version {VERSION}, not {request.get('v')}")
+        if request["epoch"] < self._epoch:
+            raise Refused("LeaseExpired", f"epoch {request['epoch']} is over; the desktop is at {self._epoch}")
+        self._epoch = request["epoch"]
+
+    def _xserver_fate(self) -> str:
+        return self._link.facts.get("xserver", "its connection broke")
+
+    def _answer(self, operation: str, request_id: str, args: dict[str, Any], body: bytes, deadline: float) -> Reply:
+        if operation == "step":
+            if not args["actions"]:
+                return self._step(args, deadline)
+            return self._once(request_id, lambda: self._step(args, deadline))
+        if operation == "exec":
+            return self._once(request_id, lambda: self._exec(args, body, deadline))
+        if operation == "spawn":
+            return self._once(request_id, lambda: self._spawn(args))
+        if operation == "collect":
+            items = {item["name"]: self._collector.collect(item, deadline) for item in args["requests"]}
+            return {"result": {"items": items, "clock_s": time.time()}}, b""
+        if operation == "ready":
+            return self._ready(deadline), b""
+        if operation == "health":
+            return self._health(), b""
+        raise Refused("BadRequest", f"unknown operation {operation!r}; this probe offers {', '.join(CAPABILITIES)}")
+
+    def _once(self, request_id: str, execute: Any) -> Reply:
+        known = self._memory.claim(request_id)
+        if known is not None:
+            return known
+        answer: Reply = _error("ProbeLost", "the probe failed while it executed this", {}), b""
+        try:
+            answer = execute()
+        except Refused as refused:
+            answer = _error(refused.kind, str(refused), refused.state), b""
+        except (error.ConnectionClosedError, error.DisplayError, BrokenPipeError) as lost:
+            state = {**self._link.facts, "cause": str(lost)}
+            answer = _error("DesktopLost", f"the X server does not answer: {self._xserver_fate()}", state), b""
+        finally:
+            self._memory.keep(request_id, answer)
+        return answer
+
+    # -- operations ---------------------------------------------------------------------------------------------
+
+    def _step(self, args: dict[str, Any], deadline: float) -> Reply:
+        with self._x_lock:
+            self._require_xserver()
+            results: list[dict[str, Any]] = []
+            if args["actions"]:
+                self._damage.drain()
+                results = self._actor.run(args["actions"])
+            settle = args["settle"]
+            outcome = {"changed": False, "settled": True, "waited_ms": 0.0}
+            if settle is not None:
+                cap = min(settle["cap_ms"], max(0.0, (deadline - time.monotonic()) * 1000 - 500))
+                done = self._damage.wait(settle["first_ms"], settle["quiet_ms"], cap)
+                outcome = {"changed": done.changed, "settled": done.settled, "waited_ms": done.waited_ms}
+            observation, body = self._observe(args["want"], args["have"], deadline)
+        return {"result": {"actions": results, "settle": outcome, "observation": observation}}, body
+
+    def _observe(self, want: list[str], have: list[str], deadline: float) -> tuple[dict[str, Any], bytes]:
+        body = b""
+        observation: dict[str, Any] = {"frame": None, "windows": None, "a11y": None}
+        if "a11y" in want:
+            try:
+                observation["a11y"] = self._accessibility.tree(app=None, max_nodes=MAX_NODES, deadline=deadline)["apps"]
+            except AccessibilityUnavailable as problem:
+                raise Refused("Unavailable", str(problem)) from problem
+        if "windows" in want:
+            observation["windows"] = self._windows.list()
+        if "frame" in want:
+            capture = self._screen.capture()
+            observation["frame"] = [self._screen.width, self._screen.height, capture.sha256]
+            body = b"" if capture.sha256 in have else capture.pixels
+        observation["version"] = self._screen.version
+        observation["cursor"] = list(self._pointer.position())
+        observation["clock_s"] = time.time()
+        return observation, body
+
+    def _require_xserver(self) -> None:
+        if "xserver" in self._link.facts:
+            raise Refused("DesktopLost", f"the X server is {self._link.facts['xserver']}", dict(self._link.facts))
+
+    def _window_list(self) -> list[dict[str, Any]]:
+        with self._x_lock:
+            return self._windows.list()
+
+    def _exec(self, args: dict[str, Any], body: bytes, deadline: float) -> Reply:
+        start = time.monotonic()
+        try:
+            outcome = run(
+                self._link,
+                self._drain,
+                args["argv"],
+                user=args["user"],
+                cwd=args["cwd"] or self._files.home,
+                env=args["env"],
+                stdin=body,
+                deadline=deadline,
+                max_output=args["max_output"],
+            )
+        except CommandFailed as problem:
+            raise Refused("BadRequest", str(problem)) from problem
+        result = {
+            "exit_code": outcome.status,
+            "stdout_bytes": len(outcome.stdout),
+            "truncated": outcome.truncated,
+            "timed_out": outcome.timed_out,
+            "seconds": time.monotonic() - start,
+        }
+        return {"result": result}, outcome.stdout + outcome.stderr
+
+    def _spawn(self, args: dict[str, Any]) -> Reply:
+        null = os.open("/dev/null", os.O_RDWR)
+        try:
+            process = self._link.spawn(
+                args["argv"],
+                [null, null, null],
+                user=args["user"],
+                cwd=args["cwd"] or self._files.home,
+                env=args["env"],
+            )
+        except CommandFailed as problem:
+            raise Refused("BadRequest", str(problem)) from problem
+        finally:
+            os.close(null)
+        process.close()
+        return {"result": {"pid": process.pid}}, b""
+
+    def _read_file(self, request_id: str, args: dict[str, Any], deadline: float) -> Iterator[bytes]:
+        try:
+            with self._files.read(
+                args["path"], user=args["user"], max_bytes=args["max_bytes"], inside="", deadline=deadline
+            ) as transfer:
+                yield encode({"id": request_id, "result": {"size": transfer.size}}, transfer.size)
+                try:
+                    yield from transfer.chunks(deadline)
+                except FileRefused as problem:
+                    # The length is announced already: hanging up is the only way left to say that it failed.
+                    raise WireError(str(problem)) from problem
+        except FileRefused as problem:
+            raise Refused(_file_error(problem), str(problem)) from problem
+        except CommandFailed as problem:
+            raise Refused("BadRequest", str(problem)) from problem
+
+    def _write_file(
+        self, args: dict[str, Any], connection: socket.socket, size: int, deadline: float
+    ) -> dict[str, Any]:
+        try:
+            self._files.write(args["path"], connection, size, user=args["user"], mode=args["mode"], deadline=deadline)
+        except FileRefused as problem:
+            raise Refused(_file_error(problem), str(problem)) from problem
+        return {"result": {"size": size}}
+
+    def _ready(self, deadline: float) -> dict[str, Any]:
+        """Wait until the window manager has drawn and accessibility is up."""
+        bus = self._display.intern_atom("AT_SPI_BUS")
+        while True:
+            with self._x_lock:
+                manager = self._windows.manager_ready()
+                accessible = self._display.screen().root.get_full_property(bus, 0) is not None
+            if manager and accessible:
+                break
+            missing = [name for name, ok in (("window manager", manager), ("accessibility", accessible)) if not ok]
+            if "session" in self._link.facts or time.monotonic() > deadline:
+                raise Refused("BootFailed", f"not ready: {' and '.join(missing)}", dict(self._link.facts))
+            time.sleep(0.01)
+        with self._x_lock:
+            self._damage.wait(first_ms=60, quiet_ms=60, cap_ms=max(0.0, (deadline - time.monotonic()) * 1000))
+        return {"result": {"version": VERSION, "capabilities": CAPABILITIES}}
+
+    def _health(self) -> dict[str, Any]:
+        facts = dict(self._link.facts)
+        facts["damage_reconnects"] = str(self._damage.reconnects)
+        alive = "xserver" not in facts
+        if alive and self._x_lock.acquire(timeout=1.0):
+            try:
+                facts["window_manager"] = "running" if self._windows.manager_ready() else "gone"
+            except (error.ConnectionClosedError, OSError):
+                alive = False
+            finally:
+                self._x_lock.release()
+        elif alive:
+            facts["window_manager"] = "unknown: the X server is busy"
+        return {"result": {"alive": alive, "detail": facts}}
+
+
+def _error(kind: str, message: str, state: dict[str, str]) -> dict[str, Any]:
+    return {"error": {"type": kind, "message": message, "state": state}}
+
+
+def _file_error(problem: FileRefused) -> str:
+    return {"missing": "FileNotFound", "error": "Unavailable"}.get(problem.kind, "BadRequest")
+
+
+def _discard(connection: socket.socket, count: int) -> None:
+    while count:
+        count -= len(recv_exactly(connection, min(count, 1 << 20)))
+
+
+def _talk(probe: Probe, connection: socket.socket) -> None:
+    """Serve one connection until it ends."""
+    with connection:
+        try:
+            while (received := recv_message(connection)) is not None:
+                for piece in probe.handle(received[0], connection, received[1]):
+                    connection.sendall(piece)
+        except (WireError, OSError):
+            return  # the caller learns it from the closed connection
+
+
+def serve(config: dict[str, Any], framebuffer: int, spawner: socket.socket, facts: dict[str, str]) -> None:
+    """Run the probe; returns only with the process."""
+    link = SpawnerLink(spawner, facts)
+    probe = Probe(config, framebuffer, link)
+    link.display_ready()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    pending = f"{SOCKET}.new"
+    for stale in (pending,):
+        if os.path.exists(stale):
+            os.unlink(stale)
+    listener.bind(pending)
+    listener.listen(64)
+    os.rename(pending, SOCKET)  # whoever sees the socket can connect to it
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=_talk, args=(probe, connection), daemon=True).start()

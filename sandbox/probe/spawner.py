@@ -1,0 +1,299 @@
+"""Pid 1 of a desktop: starts the X server, the probe and the session, and runs commands on the probe's behalf.
+
+It is root with no capability but SETUID, SETGID and KILL, and it does nothing on its own account: it changes to the
+right uid and starts what it is told. Its configuration (sizes, uids, token, environments) comes as JSON on standard
+input, where no other process can read it.
+
+::
+
+    Xvfb ready -> open its framebuffer as its uid -> probe (forked) -> probe answers "display" -> session
+    Xvfb gone: told to the probe, the desktop is lost      probe gone: forked again      session gone: told to the probe
+
+The probe speaks to it over a socket pair, one JSON message per packet, descriptors attached:
+`spawn {ref, argv, env, cwd, user} + [stdin, stdout, stderr]`, `kill {pid, signal}`, `display`; back come
+`{ref, pid | error}` and `{exit, status}`. An argv that starts with "@" names a function of `userside.py`, run in a
+fork under the asked uid: reading a file as the desktop's user needs no new program.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from sandbox.probe import server, userside
+
+__all__ = ["Spawner", "main"]
+
+MAX_MESSAGE = 160_000
+PROBE_RESTARTS = 5
+FRAMEBUFFER_DIR = "/run/frontdesk/fb"
+SESSION = "/usr/lib/frontdesk/session"
+
+
+class Spawner:
+    """Owns every process of the desktop.
+
+    Args:
+        config: width, height, dpi, token, uids {xserver, probe, user}, env {root, user}.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._config = config
+        self._uids: dict[str, int] = config["uids"]
+        self._selector = selectors.DefaultSelector()
+        self._wake_r, self._wake_w = os.pipe()
+        os.set_blocking(self._wake_r, False)
+        os.set_blocking(self._wake_w, False)
+        self._selector.register(self._wake_r, selectors.EVENT_READ)
+        self._xserver = self._probe = self._session = 0
+        self._framebuffer = -1
+        self._link: socket.socket | None = None
+        self._owned: set[int] = set()
+        self._probe_starts: list[float] = []
+        self._facts: dict[str, str] = {"probe_restarts": "0"}
+
+    def run(self) -> int:
+        """Serve until the probe cannot be kept alive; the box ends with this process."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wake_w, warn_on_full_buffer=False)
+        self._start_xserver()
+        self._start_probe()
+        while True:
+            for key, _ in self._selector.select(timeout=5.0):
+                if key.fd == self._wake_r:
+                    self._drain_wakeups()
+                elif self._link is not None and key.fd == self._link.fileno():
+                    self._serve_link()
+            self._reap()
+            if not self._probe and not self._start_probe():
+                return 1
+
+    # -- starting -----------------------------------------------------------------------------------------------
+
+    def _start_xserver(self) -> None:
+        ready_r, ready_w = os.pipe()
+        os.set_inheritable(ready_w, True)
+        argv = ["Xvfb", ":0", "-displayfd", str(ready_w), "-screen", "0"]
+        argv += [f"{self._config['width']}x{self._config['height']}x24", "-dpi", str(self._config["dpi"])]
+        argv += ["-fbdir", FRAMEBUFFER_DIR, "-nolisten", "tcp", "-nolisten", "local", "-ac", "-noreset"]
+        argv += ["-s", "0", "-maxclients", "512"]
+        self._xserver = self._fork("xserver", argv, self._config["env"]["root"], "/", None)
+        os.close(ready_w)
+        ready = b""
+        while not ready.endswith(b"\n"):
+            chunk = os.read(ready_r, 64)
+            if not chunk:
+                raise SystemExit("Xvfb ended before it was ready")
+            ready += chunk
+        os.close(ready_r)
+        # Only the X server's own uid may open the framebuffer; take a read-only descriptor under that uid.
+        os.seteuid(self._uids["xserver"])
+        self._framebuffer = os.open(f"{FRAMEBUFFER_DIR}/Xvfb_screen0", os.O_RDONLY | os.O_CLOEXEC)
+        os.seteuid(0)
+
+    def _start_probe(self) -> bool:
+        now = time.monotonic()
+        self._probe_starts = [start for start in self._probe_starts if now - start < 60] + [now]
+        if len(self._probe_starts) > PROBE_RESTARTS:
+            sys.stderr.write("the probe died too often; giving up\n")
+            return False
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                ours.close()
+                self._become("probe")
+                server.serve(self._config, self._framebuffer, theirs, dict(self._facts))
+                code = 0
+            except BaseException as error:  # noqa: BLE001 - the child must never return into the parent's loop
+                sys.stderr.write(f"probe: {type(error).__name__}: {error}\n")
+            finally:
+                os._exit(code)
+        theirs.close()
+        self._probe, self._link = pid, ours
+        self._selector.register(ours, selectors.EVENT_READ)
+        return True
+
+    def _become(self, who: str) -> None:
+        """Change to a uid for good. The kernel marks the process untraceable until it executes a program."""
+        uid = 0 if who == "root" else self._uids[who]
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+        if who == "user":
+            # When the desktop runs out of memory, its applications go before the probe and the X server.
+            try:
+                with open("/proc/self/oom_score_adj", "w") as handle:
+                    handle.write("600")
+            except OSError:
+                pass
+
+    def _fork(self, who: str, argv: list[str], env: dict[str, str], cwd: str, fds: list[int] | None) -> int:
+        """Start argv as a session of its own and return its pid.
+
+        Raises:
+            OSError: it could not be executed.
+        """
+        error_r, error_w = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._child(who, argv, env, cwd, fds)
+            except OSError as error:
+                os.write(error_w, str(error.errno or 1).encode())
+            except BaseException as error:  # noqa: BLE001 - a forked child must end here
+                sys.stderr.write(f"spawner: {error}\n")
+            finally:
+                os._exit(127)
+        os.close(error_w)
+        problem = os.read(error_r, 32)
+        os.close(error_r)
+        if problem:
+            code = int(problem)
+            raise OSError(code, os.strerror(code))
+        return pid
+
+    def _child(self, who: str, argv: list[str], env: dict[str, str], cwd: str, fds: list[int] | None) -> None:
+        os.setsid()
+        if fds is not None:
+            for number, fd in enumerate(fds):
+                os.dup2(fd, number)
+        else:
+            null = os.open("/dev/null", os.O_RDWR)
+            os.dup2(null, 0)
+        self._become(who)
+        os.chdir(cwd)
+        if argv[0] == "@":
+            os._exit(userside.call(argv[1], argv[2:]))
+        for ignored_by_python in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(ignored_by_python, signal.SIG_DFL)
+        os.execvpe(argv[0], argv, env)
+
+    def _start_session(self) -> None:
+        home = self._config["env"]["user"]["HOME"]
+        self._session = self._fork("user", [SESSION], self._config["env"]["user"], home, None)
+
+    # -- serving ------------------------------------------------------------------------------------------------
+
+    def _drain_wakeups(self) -> None:
+        try:
+            while os.read(self._wake_r, 4096):
+                pass
+        except BlockingIOError:
+            pass
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            code = os.waitstatus_to_exitcode(status)
+            if pid == self._probe:
+                self._lose_probe(code)
+            elif pid == self._xserver:
+                self._fact("xserver", f"gone ({_ending(code)})")
+            elif pid == self._session:
+                self._fact("session", f"gone ({_ending(code)})")
+            elif pid in self._owned:
+                self._owned.discard(pid)
+                self._send({"exit": pid, "status": code})
+
+    def _lose_probe(self, code: int) -> None:
+        assert self._link is not None
+        self._selector.unregister(self._link)
+        self._link.close()
+        self._link, self._probe = None, 0
+        self._facts["probe_restarts"] = str(int(self._facts["probe_restarts"]) + 1)
+        self._facts["probe_last_end"] = _ending(code)
+        for pid in self._owned:  # nobody is left who waits for these
+            _kill_group(pid, signal.SIGKILL)
+        self._owned.clear()
+
+    def _fact(self, name: str, value: str) -> None:
+        self._facts[name] = value
+        self._send({"fact": name, "value": value})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        if self._link is not None:
+            try:
+                self._link.send(json.dumps(message).encode())
+            except OSError:
+                pass  # the probe just died; it is reaped and started again
+
+    def _serve_link(self) -> None:
+        assert self._link is not None
+        try:
+            data, fds = _receive(self._link)
+        except OSError:
+            return
+        if not data:  # the probe hung up: it is ending and will be reaped
+            time.sleep(0.001)
+            return
+        message = json.loads(data)
+        try:
+            if message["op"] == "spawn":
+                self._spawn(message, fds)
+            elif message["op"] == "kill":
+                if message["pid"] in self._owned:
+                    _kill_group(message["pid"], message["signal"])
+            elif message["op"] == "display":
+                if not self._session:
+                    self._start_session()
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _spawn(self, message: dict[str, Any], fds: list[int]) -> None:
+        who = message["user"]
+        env = {**self._config["env"][who], **message["env"]}
+        try:
+            pid = self._fork(who, message["argv"], env, message["cwd"], fds)
+        except OSError as error:
+            self._send({"ref": message["ref"], "error": error.strerror, "errno": error.errno})
+            return
+        self._owned.add(pid)
+        self._send({"ref": message["ref"], "pid": pid})
+
+
+def _receive(link: socket.socket) -> tuple[bytes, list[int]]:
+    """One packet and the descriptors that came with it."""
+    fds = array.array("i")
+    data, ancillary, _, _ = link.recvmsg(MAX_MESSAGE, socket.CMSG_LEN(3 * fds.itemsize))
+    for level, kind, payload in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
+    return data, list(fds)
+
+
+def _kill_group(pid: int, signum: int) -> None:
+    try:
+        os.killpg(pid, signum)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _ending(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def main() -> int:
+    """Read the configuration from standard input and serve."""
+    config = json.loads(sys.stdin.buffer.read())
+    return Spawner(config).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

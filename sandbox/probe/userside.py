@@ -1,0 +1,123 @@
+"""File functions that run in a fork under the uid that asked: the desktop's user reads and writes with its own rights.
+
+Each function takes string arguments, reads standard input, writes standard output and returns an exit code. A first line
+of JSON on standard output describes the result ({"size": ...} or {"error": kind, "reason": text}); file bytes follow.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["call"]
+
+CHUNK = 1 << 18
+
+
+def _say(message: dict[str, Any]) -> None:
+    os.write(1, json.dumps(message).encode() + b"\n")
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _read(path: str, max_bytes: str, inside: str) -> int:
+    """Send a regular file. With `inside`, its real path must lie in that directory."""
+    real = os.path.realpath(path)
+    if inside and os.path.islink(path) and not (real + "/").startswith(inside.rstrip("/") + "/"):
+        _say({"error": "missing", "reason": f"{path} is a link to outside {inside}"})
+        return 0
+    try:
+        # A named pipe must not block us; it is refused below.
+        fd = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        _say({"error": "missing", "reason": f"there is no file {path}"})
+        return 0
+    except OSError as error:
+        _say({"error": "unreadable", "reason": f"{path}: {error.strerror}"})
+        return 0
+    info = os.fstat(fd)
+    if not stat.S_ISREG(info.st_mode):
+        _say({"error": "unreadable", "reason": f"{path} is not a regular file"})
+        return 0
+    if info.st_size > int(max_bytes):
+        _say({"error": "too_large", "reason": f"{path} has {info.st_size} bytes; the limit is {max_bytes}"})
+        return 0
+    _say({"size": info.st_size})
+    left = info.st_size
+    while left:
+        data = os.read(fd, min(CHUNK, left))
+        if not data:  # it shrank while we read
+            return 1
+        _write_all(1, data)
+        left -= len(data)
+    return 0
+
+
+def _write(path: str, size: str, mode: str) -> int:
+    """Receive a file: complete under its name, or not there at all."""
+    temporary = f"{path}.frontdesk-{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            left = int(size)
+            while left:
+                data = os.read(0, min(CHUNK, left))
+                if not data:
+                    raise OSError(5, "the transfer was cut off")
+                _write_all(fd, data)
+                left -= len(data)
+            os.fchmod(fd, int(mode))
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+    except OSError as error:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
+        _say({"error": "unwritable", "reason": f"{path}: {error.strerror}"})
+        return 0
+    _say({"size": int(size)})
+    return 0
+
+
+def _glob(pattern: str, max_items: str) -> int:
+    """List the paths that match, sorted, with type, size and mode."""
+    found = []
+    for path in sorted(glob.glob(pattern, recursive=True, include_hidden=True)):
+        try:
+            info = os.lstat(path)
+        except OSError:
+            continue
+        kind = "directory" if stat.S_ISDIR(info.st_mode) else "file" if stat.S_ISREG(info.st_mode) else "other"
+        if stat.S_ISLNK(info.st_mode):
+            kind = "link"
+        size = info.st_size if kind == "file" else 0
+        found.append({"path": path, "type": kind, "size": size, "mode": stat.S_IMODE(info.st_mode)})
+        if len(found) > int(max_items):
+            _say({"error": "too_large", "reason": f"more than {max_items} paths match {pattern}"})
+            return 0
+    _say({"items": found})
+    return 0
+
+
+FUNCTIONS: dict[str, Callable[..., int]] = {"read": _read, "write": _write, "glob": _glob}
+
+
+def call(function: str, arguments: Sequence[str]) -> int:
+    """Run one function and return its exit code."""
+    try:
+        return FUNCTIONS[function](*arguments)
+    except Exception as error:  # noqa: BLE001 - the caller learns of any failure from the exit code and this line
+        sys.stderr.write(f"{function}: {type(error).__name__}: {error}\n")
+        return 1

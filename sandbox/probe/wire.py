@@ -1,0 +1,77 @@
+"""Framing of the probe protocol, for both ends.
+
+A message is a header of two big-endian integers (u32 JSON length, u64 body length), the JSON, then the body. Every
+request carries `v` (protocol version), `token`, `epoch`, `id` and `deadline_ms`; the answer carries the same `id` and
+either `result` or `error` = {type, message, state}. Bodies are raw bytes (pixels, files) and are streamed, never held
+twice.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from typing import Any
+
+__all__ = ["HEADER", "MAX_JSON", "VERSION", "WireError", "decode_header", "encode", "recv_exactly", "recv_message"]
+
+VERSION = 1
+HEADER = struct.Struct(">IQ")
+MAX_JSON = 16 << 20
+
+
+class WireError(Exception):
+    """The peer does not speak this protocol, or hung up in the middle of a message."""
+
+
+def encode(message: dict[str, Any], body_length: int = 0) -> bytes:
+    """Header and JSON of a message; the body follows separately."""
+    data = json.dumps(message, separators=(",", ":"), ensure_ascii=True).encode()
+    return HEADER.pack(len(data), body_length) + data
+
+
+def decode_header(data: bytes) -> tuple[int, int]:
+    """(JSON length, body length).
+
+    Raises:
+        WireError: the lengths are beyond what the protocol allows.
+    """
+    json_length, body_length = HEADER.unpack(data)
+    if json_length > MAX_JSON:
+        raise WireError(f"a message of {json_length} bytes of JSON is over the limit of {MAX_JSON}")
+    return int(json_length), int(body_length)
+
+
+def recv_exactly(sock: socket.socket, count: int) -> bytes:
+    """Read `count` bytes from a blocking socket.
+
+    Raises:
+        WireError: the peer hung up first.
+    """
+    data = bytearray(count)
+    view, have = memoryview(data), 0
+    while have < count:
+        got = sock.recv_into(view[have:])
+        if not got:
+            raise WireError("the peer hung up in the middle of a message")
+        have += got
+    return bytes(data)
+
+
+def recv_message(sock: socket.socket) -> tuple[dict[str, Any], int] | None:
+    """Read one message's JSON and the length of the body that follows it; None at a clean end.
+
+    Raises:
+        WireError: what arrived is not a message.
+    """
+    first = sock.recv(1)
+    if not first:
+        return None
+    json_length, body_length = decode_header(first + recv_exactly(sock, HEADER.size - 1))
+    try:
+        message = json.loads(recv_exactly(sock, json_length))
+    except (ValueError, RecursionError) as error:
+        raise WireError(f"not JSON: {error}") from error
+    if not isinstance(message, dict):
+        raise WireError("a message is a JSON object")
+    return message, body_length
