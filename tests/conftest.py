@@ -1,0 +1,77 @@
+"""Fixtures that several tests share: a real backend, desktops and a hub on it.
+
+Desktop tests need root, bubblewrap and the built light image. Where those are missing they are skipped with the reason,
+except in CI, where a missing requirement is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.backends.local import LocalBackend, LocalDesktop
+from sandbox.desktop import DesktopSpec
+from sandbox.hub import Hub
+from sandbox.image import ImageCache, load_profile
+from store import Home
+
+SMALL = DesktopSpec(width=800, height=600)
+"""Enough for most tests, and cheap."""
+
+
+def _missing(images: ImageCache) -> str | None:
+    if os.geteuid() != 0:
+        return "needs root"
+    if shutil.which("bwrap") is None:
+        return "needs bubblewrap"
+    if images.find(load_profile("light")) is None:
+        return "needs the light image: frontdesk image build light"
+    return None
+
+
+@pytest.fixture(scope="session")
+def images() -> ImageCache:
+    """The machine's built images."""
+    return ImageCache(Home.default().images)
+
+
+@pytest.fixture(scope="session")
+async def backend(images: ImageCache, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalBackend]:
+    """One local backend for the whole run; every desktop it still has ends with it."""
+    missing = _missing(images)
+    if missing is not None:
+        if os.environ.get("CI"):
+            pytest.fail(f"desktop tests cannot run in CI: {missing}")
+        pytest.skip(missing)
+    made = LocalBackend(images, tmp_path_factory.mktemp("run"))
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+@pytest.fixture
+async def desktop(backend: LocalBackend) -> AsyncIterator[LocalDesktop]:
+    """A fresh small desktop."""
+    booted = await backend.boot(SMALL)
+    try:
+        yield booted
+    finally:
+        await booted.close()
+
+
+@pytest.fixture
+async def hub(backend: LocalBackend) -> AsyncIterator[Hub]:
+    """A hub of four desktops on the shared backend."""
+    async with Hub(backend, capacity=4) as made:
+        yield made
+
+
+@pytest.fixture
+def runtime_dir(tmp_path: Path) -> Path:
+    """A directory for a backend of the test's own."""
+    return tmp_path / "run"
