@@ -17,7 +17,7 @@ from verigen.checks.verdict import Verdict, failed, passed, shorten, unknown
 
 __all__ = ["MAX_REGEX_TEXT", "check_text", "item_bytes", "normal_text"]
 
-MAX_REGEX_TEXT = 1 << 16
+MAX_REGEX_TEXT = 1 << 14
 """Characters. A regular expression is not run on a longer text: its time is not bounded by the text's length."""
 
 
