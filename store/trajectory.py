@@ -39,7 +39,8 @@ StopReason = Literal[
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Log-probabilities may be -inf; as JSON null they would not read back.
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
 
 class TokenTrace(_Record):
@@ -154,6 +155,8 @@ class Trajectory(_Record):
     started_at: float
     """Seconds since the epoch."""
     seconds: float
+    timings_ms: dict[str, float] = {}
+    """Milliseconds outside the turns, by phase: setup, grade."""
 
     @model_validator(mode="after")
     def _outcome_is_honest(self) -> Trajectory:
