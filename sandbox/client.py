@@ -198,9 +198,7 @@ class ProbeDesktop:
         request_id: str | None = None,
         effect: bool = False,
     ) -> tuple[dict[str, Any], Body]:
-        return await self._client.call(
-            op, args, body=body, deadline_s=deadline_s, request_id=request_id, effect=effect
-        )
+        return await self._client.call(op, args, body=body, deadline_s=deadline_s, request_id=request_id, effect=effect)
 
     async def step(
         self,
@@ -303,9 +301,7 @@ class ProbeDesktop:
 
     async def get_file(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
         """Read a regular file. See `Box.get_file`."""
-        _, body = await self._call(
-            "read_file", {"path": path, "user": "user", "max_bytes": max_bytes}, deadline_s=60.0
-        )
+        _, body = await self._call("read_file", {"path": path, "user": "user", "max_bytes": max_bytes}, deadline_s=60.0)
         return body
 
     async def collect(self, requests: Sequence[EvidenceRequest], *, deadline_s: float = 30.0) -> Evidence:

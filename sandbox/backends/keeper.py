@@ -1,8 +1,8 @@
 """The process that owns the desktops of one backend, so that they end when their owner ends, however it ends.
 
 It reads one JSON request per line on standard input and writes one JSON event per line on standard output. When its
-input ends (the owner exited, crashed or was killed) it ends every desktop, removes what belongs to them and exits. It
-lives in a session of its own: Ctrl-C and a signal to the owner's process group do not reach it. Should the keeper itself
+input ends (the owner exited, crashed or was killed) it ends every desktop, removes what is theirs and exits. It lives
+in a session of its own: Ctrl-C and a signal to the owner's process group do not reach it. Should the keeper itself
 be killed, bubblewrap ends the desktops (they are set to die with their parent), their mounts end with them, and what is
 left (empty control groups, a directory) is removed by the next reap, which knows a dead keeper by its free lock.
 
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.backends.cgroups import Cgroup, CgroupUnavailable, Hierarchy, Limits, find_hierarchy
-from sandbox.backends.launch import Uids, bwrap_argv, prepare, session_environment
+from sandbox.backends.launch import Uids, bwrap_argv, prepare, session_environment, stage_code
 
 __all__ = ["Keeper", "main"]
 
@@ -123,7 +123,10 @@ class Keeper:
                 "dpi": round(96 * spec["font_scale"]),
                 "token": request["token"],
                 "uids": uids.as_dict(),
-                "env": {"user": session_environment(), "root": {"PATH": session_environment()["PATH"], "HOME": "/root"}},
+                "env": {
+                    "user": session_environment(),
+                    "root": {"PATH": session_environment()["PATH"], "HOME": "/root"},
+                },
             }
             pid = self._fork(request, spec, directory, cgroup, uids, json.dumps(config).encode())
         except BaseException:
@@ -151,8 +154,7 @@ class Keeper:
                     signal.signal(number, signal.SIG_DFL)
                 cgroup.enter()
                 root = prepare(directory, Path(request["root"]), spec, uids)
-                package = Path(__file__).resolve().parent.parent
-                argv = bwrap_argv(request["bwrap"], root, directory / "ctl", package, spec)
+                argv = bwrap_argv(request["bwrap"], root, directory / "ctl", self._directory / "code", spec)
                 os.execv(argv[0], argv)
             except BaseException as error:  # noqa: BLE001 - the child must never return into the keeper's loop
                 os.write(2, f"{type(error).__name__}: {error}\n".encode())
@@ -222,6 +224,7 @@ def main() -> int:
     lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     keeper = Keeper(directory, find_hierarchy())
+    stage_code(directory / "code")
     os.write(1, b'{"ready": true}\n')
     keeper.run()
     shutil.rmtree(directory, ignore_errors=True)

@@ -3,28 +3,31 @@
 ::
 
     lower: image root (read only, shared)   upper: tmpfs of this desktop (what it writes, bounded, counted as its memory)
-    overlay of both = / of the box          ctl/: the one directory that both sides see; only the probe may enter it
+    overlay of both = / of the box   ctl/: the one directory that both sides see; only the probe may enter it
 
 Everything mounted here lives in a mount namespace that ends with the last process of the desktop.
 """
 
 from __future__ import annotations
 
+import compileall
 import ctypes
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Uids", "bwrap_argv", "populate", "prepare"]
+__all__ = ["Uids", "bwrap_argv", "populate", "prepare", "session_environment", "stage_code"]
 
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 16384, 1 << 18
 HOME = "/home/user"
 RUNTIME_DIR = "/run/user/desktop"
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
+CODE = "/opt/frontdesk"
 START = (
-    "import sys; sys.path += ['/opt/frontdesk', '/usr/lib/python3/dist-packages']; "
+    f"import sys; sys.path += ['{CODE}', '/usr/lib/python3/dist-packages']; "
     "from sandbox.probe.spawner import main; sys.exit(main())"
 )
 
@@ -68,6 +71,22 @@ def session_environment() -> dict[str, str]:
     }
 
 
+def stage_code(target: Path) -> None:
+    """Copy the probe's code to where desktops can see it: readable by all, whatever the checkout's permissions.
+
+    It is compiled ahead when this Python and the image's (Debian 12: 3.11) share a bytecode format, which saves every
+    boot the time.
+    """
+    package = Path(__file__).resolve().parent.parent
+    (target / "sandbox").mkdir(parents=True)
+    shutil.copytree(package / "probe", target / "sandbox" / "probe", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy2(package / "keys.py", target / "sandbox" / "keys.py")
+    if sys.version_info[:2] == (3, 11):
+        compileall.compile_dir(target, quiet=2)
+    for path in (target, *target.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
 def _mount(source: str, target: Path, kind: str, flags: int, options: str) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     done = libc.mount(source.encode(), str(target).encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
@@ -105,8 +124,8 @@ def populate(upper: Path, image_root: Path, uids: Uids) -> None:
     for name in ("passwd", "group"):
         lines = [(image_root / "etc" / name).read_text()]
         for user, uid in uids.as_dict().items():
-            home, shell = (HOME, "/bin/bash") if user == "user" else ("/nonexistent", "/usr/sbin/nologin")
-            lines.append(f"{user}:x:{uid}:{uid}::{home}:{shell}\n" if name == "passwd" else f"{user}:x:{uid}:\n")
+            account = f"{HOME}:/bin/bash" if user == "user" else "/nonexistent:/usr/sbin/nologin"
+            lines.append(f"{user}:x:{uid}:{uid}::{account}\n" if name == "passwd" else f"{user}:x:{uid}:\n")
         (upper / "etc" / name).write_text("".join(lines))
     (upper / "etc/hosts").write_text("127.0.0.1 localhost desktop\n")
     (upper / "etc/hostname").write_text("desktop\n")
@@ -117,6 +136,8 @@ def populate(upper: Path, image_root: Path, uids: Uids) -> None:
     _directory(upper / "run/frontdesk/fb", uids.xserver, 0o700)
     _directory(upper / "run/user", 0, 0o755)
     _directory(upper / "run/user/desktop", uids.user, 0o700)
+    _directory(upper / "opt", 0, 0o755)
+    _directory(upper / CODE.lstrip("/"), 0, 0o755)
     _directory(upper / "home", 0, 0o755)
     skeleton = image_root / "etc/skel"
     home = upper / HOME.lstrip("/")
@@ -124,10 +145,8 @@ def populate(upper: Path, image_root: Path, uids: Uids) -> None:
         shutil.copytree(skeleton, home, symlinks=True)
     else:
         home.mkdir()
-    for directory, names, files in os.walk(home):
-        os.chown(directory, uids.user, uids.user)
-        for name in (*names, *files):
-            os.chown(os.path.join(directory, name), uids.user, uids.user, follow_symlinks=False)
+    for path in (home, *home.rglob("*")):
+        os.chown(path, uids.user, uids.user, follow_symlinks=False)
     home.chmod(0o700)
 
 
@@ -137,18 +156,17 @@ def _directory(path: Path, uid: int, mode: int) -> None:
     path.chmod(mode)
 
 
-def bwrap_argv(bwrap: str, root: Path, control: Path, package: Path, spec: dict[str, Any]) -> list[str]:
+def bwrap_argv(bwrap: str, root: Path, control: Path, code: Path, spec: dict[str, Any]) -> list[str]:
     """The command that turns the prepared root into a box whose pid 1 is the spawner.
 
     Args:
         control: the directory shared with the host.
-        package: the `sandbox` package on the host, of which the probe is shown to the box.
+        code: the staged probe, see `stage_code`.
     """
     argv = [bwrap, "--bind", str(root), "/", "--proc", "/proc", "--dev", "/dev"]
     argv += ["--perms", "1777", "--tmpfs", "/dev/shm"]
     argv += ["--bind", str(control), "/run/frontdesk/ctl"]
-    argv += ["--ro-bind", str(package / "probe"), "/opt/frontdesk/sandbox/probe"]
-    argv += ["--ro-bind", str(package / "keys.py"), "/opt/frontdesk/sandbox/keys.py"]
+    argv += ["--ro-bind", str(code), CODE]
     argv += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     if spec["network"] != "none":
         argv.append("--unshare-net")

@@ -20,7 +20,6 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,13 @@ class LocalDesktop(ProbeDesktop):
     """A desktop of this machine. Made by `LocalBackend.boot`."""
 
     def __init__(
-        self, desktop_id: str, spec: DesktopSpec, image: Image, client: ProbeClient, backend: LocalBackend, cgroup: Cgroup
+        self,
+        desktop_id: str,
+        spec: DesktopSpec,
+        image: Image,
+        client: ProbeClient,
+        backend: LocalBackend,
+        cgroup: Cgroup,
     ) -> None:
         super().__init__(desktop_id, spec, image.digest, client)
         self._backend = backend
@@ -320,7 +325,7 @@ def _reap(runtime_dir: Path) -> list[str]:
             continue
         try:
             hierarchy = hierarchy or find_hierarchy()
-            names = [path.name for path in directory.iterdir() if path.is_dir()]
+            names = [path.name for path in directory.iterdir() if path.is_dir() and path.name != "code"]
             for name in names:
                 _remove_group(Cgroup(hierarchy, f"{directory.name}-{name}"))
             shutil.rmtree(directory, ignore_errors=True)

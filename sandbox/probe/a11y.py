@@ -1,7 +1,7 @@
 """The accessibility tree, asked of the helper that runs under the desktop's uid.
 
-The helper can be killed, stopped or replaced by the agent's programs, so nothing it says is trusted beyond being JSON of
-bounded size, and every wait has a deadline. A helper that died is started again once per request.
+The helper can be killed, stopped or replaced by the agent's programs, so nothing it says is trusted beyond being JSON
+of bounded size, and every wait has a deadline. A helper that died is started again once per request.
 """
 
 from __future__ import annotations

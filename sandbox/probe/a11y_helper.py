@@ -50,7 +50,7 @@ def main() -> int:
         Atspi.set_timeout(int(request["timeout_ms"]), int(request["timeout_ms"]))
         try:
             answer: dict[str, Any] = Walker(Atspi, request["max_nodes"]).desktop(request["app"])
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - an application's accessibility code can raise anything
             answer = {"error": f"{type(error).__name__}: {error}"}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()

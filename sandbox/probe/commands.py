@@ -119,7 +119,9 @@ class SpawnerLink:
         request = {"op": "spawn", "ref": ref, "argv": argv, "user": user, "cwd": cwd, "env": env}
         data = json.dumps(request).encode()
         if len(data) > MAX_REQUEST:
-            raise CommandFailed(f"the command is {len(data)} bytes long; the limit is {MAX_REQUEST}: put data in a file")
+            raise CommandFailed(
+                f"the command is {len(data)} bytes long; the limit is {MAX_REQUEST}: put data in a file"
+            )
         self._link.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
         event.wait()
         with self._lock:

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sandbox.keys import keysym
 from Xlib import X
+
+from sandbox.keys import keysym
 
 __all__ = ["Keyboard"]
 

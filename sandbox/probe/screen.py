@@ -54,9 +54,7 @@ class Screen:
             return self._last
         self._last_raw = raw
         if self._stride != self.width * 4:
-            raw = b"".join(
-                raw[row * self._stride : row * self._stride + self.width * 4] for row in range(self.height)
-            )
+            raw = b"".join(raw[row * self._stride : row * self._stride + self.width * 4] for row in range(self.height))
         pixels = bytearray(self.width * self.height * 3)
         pixels[0::3], pixels[1::3], pixels[2::3] = raw[2::4], raw[1::4], raw[0::4]
         digest = hashlib.sha256(MAGIC + self.width.to_bytes(4, "big") + self.height.to_bytes(4, "big"))

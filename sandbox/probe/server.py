@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from Xlib import display, error
+
 from sandbox.probe.a11y import Accessibility, AccessibilityUnavailable
 from sandbox.probe.actor import Actor
 from sandbox.probe.collect import Collector
@@ -27,7 +29,6 @@ from sandbox.probe.screen import Screen
 from sandbox.probe.settle import DamageWatcher
 from sandbox.probe.windows import WindowReader
 from sandbox.probe.wire import VERSION, WireError, encode, recv_exactly, recv_message
-from Xlib import display, error
 
 __all__ = ["serve"]
 
@@ -80,7 +81,13 @@ class Memory:
                 if len(self._bodies) > REMEMBERED_BODIES:
                     old = self._bodies.popleft()
                     if self._answers.get(old):
-                        gone = {"error": {"type": "BadRequest", "message": f"request {old} was executed; its answer is no longer kept", "state": {}}}
+                        gone = {
+                            "error": {
+                                "type": "BadRequest",
+                                "message": f"request {old} was executed; its answer is no longer kept",
+                                "state": {},
+                            }
+                        }
                         self._answers[old] = (gone, b"")
             self._lock.notify_all()
 

@@ -249,9 +249,8 @@ class Spawner:
             elif message["op"] == "kill":
                 if message["pid"] in self._owned:
                     _kill_group(message["pid"], message["signal"])
-            elif message["op"] == "display":
-                if not self._session:
-                    self._start_session()
+            elif message["op"] == "display" and not self._session:
+                self._start_session()
         finally:
             for fd in fds:
                 os.close(fd)

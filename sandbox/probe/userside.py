@@ -1,7 +1,8 @@
-"""File functions that run in a fork under the uid that asked: the desktop's user reads and writes with its own rights.
+"""File functions that run in a fork under the uid that asked: the desktop's user has its own rights and no others.
 
-Each function takes string arguments, reads standard input, writes standard output and returns an exit code. A first line
-of JSON on standard output describes the result ({"size": ...} or {"error": kind, "reason": text}); file bytes follow.
+Each function takes string arguments, reads standard input, writes standard output and returns an exit code. A first
+line of JSON on standard output describes the result ({"size": ...} or {"error": kind, "reason": text}); file bytes
+follow.
 """
 
 from __future__ import annotations

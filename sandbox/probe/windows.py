@@ -71,7 +71,7 @@ class WindowReader:
             "id": window_id,
             "title": title.decode("utf-8", "replace") if isinstance(title, bytes) else str(title),
             "app": str(wm_class[1]).lower(),
-            "bounds": [-int(origin.x), -int(origin.y), int(geometry.width), int(geometry.height)],
+            "bounds": [int(origin.x), int(origin.y), int(geometry.width), int(geometry.height)],
             "active": window_id == active_id,
             "dialog": self._atom("_NET_WM_WINDOW_TYPE_DIALOG") in kind_list
             or self._property(window, "WM_TRANSIENT_FOR") is not None,
