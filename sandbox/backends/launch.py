@@ -2,7 +2,7 @@
 
 ::
 
-    lower: image root (read only, shared)   upper: tmpfs of this desktop (what it writes, bounded, counted as its memory)
+    lower: image root (read only, shared)   upper: a tmpfs (what it writes: bounded, counted as its memory)
     overlay of both = / of the box   ctl/: the one directory that both sides see; only the probe may enter it
 
 Everything mounted here lives in a mount namespace that ends with the last process of the desktop.

@@ -1,8 +1,8 @@
 """Waiting until the screen is settled, by XDamage.
 
 The watcher has an X connection of its own. Another X client can kill a connection that owns a resource (here: the
-damage object); then the watcher reconnects, and the desktop's health counts it. The connection that injects input owns nothing
-and so cannot be killed.
+damage object); then the watcher reconnects, and the desktop's health counts it. The connection that injects input owns
+nothing and so cannot be killed.
 
 ::
 
