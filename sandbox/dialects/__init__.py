@@ -8,10 +8,11 @@ from types import MappingProxyType
 
 from sandbox.dialects.compact import Compact
 from sandbox.dialects.protocol import Dialect, ParsedTurn, ParseError, View
+from sandbox.dialects.pyautogui import PyAutoGUI
 
 __all__ = ["DIALECTS", "Dialect", "ParseError", "ParsedTurn", "View", "get_dialect"]
 
-_ALL: tuple[Dialect, ...] = (Compact(),)
+_ALL: tuple[Dialect, ...] = (Compact(), PyAutoGUI())
 
 DIALECTS: Mapping[str, Dialect] = MappingProxyType({dialect.name: dialect for dialect in _ALL})
 """Every dialect by its name."""

@@ -45,6 +45,9 @@ MAX_INPUT = 65_536
 MAX_ACTIONS = 200
 """Actions of one turn; more is an error."""
 
+MAX_MESSAGE = 400
+"""Characters of a parse error's message, which may quote the text."""
+
 Space = Literal["screen", "shown"]
 """Whose pixels a coordinate counts: the desktop's screen, or the picture shown to the model."""
 
@@ -205,7 +208,7 @@ def read_turn(text: str, read: Callable[[str], Reading]) -> ParsedTurn:
                 raise Rejected(f"{action.kind} ends the episode, so nothing can follow it")
     except ValueError as error:
         refused = error if isinstance(error, Rejected) else Rejected(explain(error))
-        failure = ParseError(message=refused.message, where=refused.where)
+        failure = ParseError(message=_shortened(refused.message), where=refused.where)
         return ParsedTurn(actions=(), error=failure, thought="", raw=text)
     return ParsedTurn(
         actions=tuple(reading.actions),
@@ -236,6 +239,10 @@ def result_text(error: ParseError | str) -> str:
 def _map(pixel: tuple[int, int], source: tuple[int, int], target: tuple[int, int]) -> tuple[int, int]:
     x, y = ((2 * at + 1) * to // (2 * of) for at, of, to in zip(pixel, source, target, strict=True))
     return x, y
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}..."
 
 
 def _number(value: float) -> str:
