@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -113,7 +112,7 @@ class Bundle(_Frozen):
     seed_state: str = Field(min_length=1)
     """Names the family of start states; training and held-out tasks must not share one."""
 
-    @cached_property
+    @property
     def id(self) -> str:
         """sha256 of the canonical JSON."""
         return content_hash(self.model_dump(mode="json"))
