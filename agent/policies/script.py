@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_serializer
 
-from sandbox.actions import Action, Button
+from sandbox.actions import Action, Button, action_json
 
 __all__ = [
     "ClickOn",
@@ -45,6 +45,10 @@ class Do(_Step):
 
     type: Literal["do"] = "do"
     action: Action
+
+    @field_serializer("action", when_used="json")
+    def _with_its_kind(self, action: Action) -> dict[str, Any]:
+        return action_json(action)
 
 
 class ClickOn(_Lookup):

@@ -18,7 +18,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.errors import ScriptFailed
+from agent.errors import ReplyTimeout, ScriptFailed
 from agent.policies.lookup import (
     describe_target,
     describe_tree,
@@ -90,10 +90,14 @@ class ScriptedPolicy:
         """Write the next action.
 
         Raises:
+            ReplyTimeout: the random pause would last longer than the time left.
             ScriptFailed: a target did not appear; the message names it and what was there instead.
         """
         if self._delays_s is not None:
-            await asyncio.sleep(random.Random(request.seed).uniform(*self._delays_s))
+            delay_s = random.Random(request.seed).uniform(*self._delays_s)
+            await asyncio.sleep(min(delay_s, request.deadline_s))
+            if delay_s >= request.deadline_s:
+                raise ReplyTimeout(f"the script pauses for {delay_s:.1f} s, and {request.deadline_s:.1f} s were left")
         if request.turns[-1].index == 0:
             self._places[request.trajectory_id] = _Place()
         place = self._places[request.trajectory_id]
