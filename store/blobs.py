@@ -242,6 +242,14 @@ class BlobStore:
             fsync_directory(self._fanout.directory(directory.name))
         return frozenset(missing)
 
+    def unreferenced(self, live: Iterable[str], *, grace_s: float = GRACE_S) -> tuple[int, int]:
+        """How many blobs `gc` would remove now, and their bytes as stored."""
+        keep = frozenset(live)
+        cutoff = time.time() - grace_s
+        paths = [path for directory in self._fanout.existing() for path in directory.iterdir()]
+        dead = [path for path in paths if path.name not in keep and _is_old(path, cutoff)]
+        return len(dead), sum(path.stat().st_size for path in dead)
+
     def gc(self, live: Iterable[str], *, grace_s: float = GRACE_S) -> GcReport:
         """Remove the blobs that are not live and not young, and what crashed writers left.
 

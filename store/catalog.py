@@ -23,7 +23,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 from store.database import has_element, insert_into, make_engine, starts_with, typed_errors, writing
 from store.errors import Ambiguous, NotFound, TrajectoryConflict
 from store.migrations import is_current, upgrade
-from store.tables import BundleRow, EpisodeRow, ProofRow
+from store.tables import BundleRow, EpisodeRow, ProofRow, RunRow
 
 __all__ = ["Catalog", "OutcomeCount", "ProofKey"]
 
@@ -260,6 +260,16 @@ class Catalog:
                 OutcomeCount(task_id=row[0], actor=row[1], num_pass=row[2], num_fail=row[3], num_infra_error=row[4])
                 for row in session.connection().execute(query)
             ]
+
+    def put_run(self, run: RunRow) -> None:
+        """Write a run's row, in the place of an earlier one of its id."""
+        with self.session() as session:
+            session.merge(run)
+
+    def runs(self, kind: str) -> list[RunRow]:
+        """The runs of one kind, newest first."""
+        query = select(RunRow).where(col(RunRow.kind) == kind)
+        return self._all(query.order_by(col(RunRow.started_at).desc(), col(RunRow.id)))
 
     def _all(self, query: SelectOfScalar[Row]) -> list[Row]:
         with self.session(read_only=True) as session:

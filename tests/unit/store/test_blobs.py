@@ -168,8 +168,10 @@ def test_gc_keeps_the_live_and_the_young(tmp_path: Path) -> None:
     blobs.put(NOISE[2:])
     assert blobs.refresh([fresh]) == frozenset()
     size = path_of(blobs, dead).stat().st_size
+    assert blobs.unreferenced([live], grace_s=100) == (1, size)
     report = blobs.gc([live], grace_s=100)
     assert (report.removed, report.freed_bytes, report.kept) == (1, size, 4)
+    assert blobs.unreferenced([live], grace_s=100) == (0, 0)
     assert not blobs.has(dead)
     assert all(blobs.has(sha) for sha in (live, young, again, fresh))
     assert report.total_bytes == blobs.total_bytes() == stored_bytes(blobs)

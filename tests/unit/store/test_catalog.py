@@ -242,3 +242,17 @@ def test_a_failed_migration_leaves_nothing(tmp_path: Path) -> None:
         Catalog.open(f"sqlite:///{path}")
     assert [row[0] for row in connection.execute("SELECT name FROM sqlite_master")] == ["run"]
     connection.close()
+
+
+def test_runs_are_written_again_and_listed_newest_first(catalog: Catalog) -> None:
+    for run_id, kind, started_at in (("r1", "eval", 1.0), ("r2", "eval", 2.0), ("r3", "synth", 3.0)):
+        catalog.put_run(
+            RunRow(id=run_id, kind=kind, config={}, status="running", started_at=started_at, finished_at=None)
+        )
+    catalog.put_run(
+        RunRow(id="r1", kind="eval", config={"seed": 7}, status="finished", started_at=1.0, finished_at=9.0)
+    )
+    assert [(run.id, run.status, run.config) for run in catalog.runs("eval")] == [
+        ("r2", "running", {}),
+        ("r1", "finished", {"seed": 7}),
+    ]
