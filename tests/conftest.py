@@ -67,7 +67,7 @@ async def desktop(backend: LocalBackend) -> AsyncIterator[LocalDesktop]:
 @pytest.fixture
 async def hub(backend: LocalBackend) -> AsyncIterator[Hub]:
     """A hub of four desktops on the shared backend."""
-    async with Hub(backend, capacity=4) as made:
+    async with Hub(backend, capacity=4, close_backend=False) as made:
         yield made
 
 

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class Hub:
-    """Lends desktops. Opens once, closes once; it owns the backend and closes it too.
+    """Lends desktops. Opens once, closes once.
 
     Args:
         capacity: most desktops that live at once.
@@ -56,6 +56,7 @@ class Hub:
         reap_every_s: time between rounds of upkeep: orphans, age, desktops that would not go.
         boot_s: deadline of one boot.
         close_s: bound on destroying one desktop.
+        close_backend: the hub owns its backend and closes it at its end. False where others use the backend as well.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Hub:
         reap_every_s: float = 30.0,
         boot_s: float = 60.0,
         close_s: float = 20.0,
+        close_backend: bool = True,
         metrics: Metrics | None = None,
     ) -> None:
         if boots_at_once is None:
@@ -86,6 +88,7 @@ class Hub:
         self._max_age_s = max_age_s
         self._reap_every_s = reap_every_s
         self._close_s = close_s
+        self._close_backend = close_backend
         self._metrics = metrics or Metrics()
         self._pool = Pool(
             backend,
@@ -262,12 +265,18 @@ class Hub:
                 self._pool.stop(destroy=True)
         finally:
             self._pool.stop(destroy=False)
-            try:
-                async with asyncio.timeout(self._close_s):
-                    await self._backend.close()
-            except TimeoutError:
-                raise self._undestroyed() from None
-            self._pool.slots.all.clear()
+            if self._close_backend:
+                await self._end_backend()
+        if self._pool.slots.names():
+            raise self._undestroyed()
+
+    async def _end_backend(self) -> None:
+        try:
+            async with asyncio.timeout(self._close_s):
+                await self._backend.close()
+        except TimeoutError:
+            raise self._undestroyed() from None
+        self._pool.slots.all.clear()
 
     def _undestroyed(self) -> DesktopError:
         return DesktopError(f"the hub did not close within its bound; perhaps still alive: {self._pool.slots.names()}")

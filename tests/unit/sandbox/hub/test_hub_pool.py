@@ -455,6 +455,24 @@ def test_closing_lasts_a_bounded_time_whatever_hangs() -> None:
     run_virtual(main())
 
 
+def test_a_backend_that_others_use_is_left_open() -> None:
+    async def main() -> None:
+        backend = FakeBackend()
+        theirs = await backend.boot(SPEC)
+        async with Hub(backend, capacity=2, close_backend=False) as hub:
+            await hub.acquire(SPEC)
+        assert backend.open_desktops == [theirs]
+        assert backend.calls("close") == []
+        hub = Hub(backend, capacity=2, close_backend=False)
+        await hub.open()
+        await hub.acquire(SPEC)
+        backend.booted[-1].fail("close", DesktopError("busy"))
+        with pytest.raises(DesktopError, match="perhaps still alive"):
+            await hub.close()
+
+    run_virtual(main())
+
+
 def test_closing_lasts_a_bounded_time_when_a_boot_ignores_its_cancellation() -> None:
     async def main() -> None:
         backend = SlowBackend()
