@@ -13,7 +13,6 @@ A word counts in prose only in these places, so that "I am done with the first s
 from __future__ import annotations
 
 import ast
-import itertools
 import re
 from dataclasses import dataclass
 
@@ -41,8 +40,7 @@ _CODE_LIKE = re.compile(
     |(?:{_ANY_WORD})\s*$)""",
     re.VERBOSE,
 )
-_MAX_REPAIRS = 2
-_MAX_CLOSERS = 2
+_MAX_REPAIRS = 1
 _MAX_BLOCKS = 50
 
 
@@ -79,7 +77,7 @@ def find_code(text: str) -> Code:
         raise Rejected(f"the words {', '.join(WORDS)} are repeated more than {MAX_ACTIONS} times")
     if not found.pieces and not words:
         raise Rejected("there is no code in the reply; write pyautogui calls, or WAIT, DONE or FAIL alone on a line")
-    prose = "\n".join(line for at, line in found.prose.items() if at not in words)
+    prose = "\n".join(line for line in found.prose.values() if not _ALONE_ANY_CASE.fullmatch(line))
     pieces = found.pieces | {at: _statement(word, at) for at, word in words.items()}
     body = [statement for _, piece in sorted(pieces.items()) for statement in piece]
     return Code(tree=ast.Module(body=body, type_ignores=[]), thought=f"{reasoning}\n{prose}".strip())
@@ -131,7 +129,8 @@ def _fenced(lines: list[str]) -> _Found:
             prose[at] = f"{before} {tail}"
             pieces[at] = _parse([_without_language(content)], at)
         elif fence:
-            at, pieces[at] = _block(lines, at, _without_language(after))
+            end, pieces[at] = _block(lines, at, _without_language(after))
+            at = end
             continue
         at += 1
     return _Found(pieces=pieces, prose=prose)
@@ -140,9 +139,9 @@ def _fenced(lines: list[str]) -> _Found:
 def _block(lines: list[str], opener: int, first: str) -> tuple[int, list[ast.stmt]]:
     """The code from an opening fence on, and the line after it. A fence inside of a text to type does not close it."""
     rest = range(opener + 1, len(lines))
-    closers = (at for at in rest if lines[at].lstrip().startswith(_FENCE) or lines[at].rstrip().endswith(_FENCE))
+    closers = [at for at in rest if lines[at].lstrip().startswith(_FENCE) or lines[at].rstrip().endswith(_FENCE)]
     failure: SyntaxError | None = None
-    for closer in (*itertools.islice(closers, _MAX_CLOSERS), len(lines)):
+    for closer in dict.fromkeys([*closers[:2], *closers[-1:], len(lines)]):
         last = lines[closer].strip() if closer < len(lines) else _FENCE
         before, _, after = last.rpartition(_FENCE)
         try:
