@@ -79,6 +79,7 @@ def _apt(image: Image, folder: Path, command: list[str], timeout_s: float) -> st
         "APT::Sandbox::User": "",
         "APT::Update::Error-Mode": "any",
         "Acquire::Languages": "none",
+        "Acquire::Retries": "0",
     }
     argv = ["apt-get", "--quiet=2", *(f"--option={name}={value}" for name, value in options.items()), *command]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=timeout_s, env=_environment())
