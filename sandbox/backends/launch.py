@@ -21,7 +21,8 @@ from typing import Any
 __all__ = ["Uids", "bwrap_argv", "populate", "prepare", "session_environment", "stage_code"]
 
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
-MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 2, 4, 16384, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 HOME = "/home/user"
 RUNTIME_DIR = "/run/user/desktop"
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
@@ -107,6 +108,10 @@ def prepare(directory: Path, image_root: Path, spec: dict[str, Any], uids: Uids)
         code = ctypes.get_errno()
         raise OSError(code, f"unshare: {os.strerror(code)}")
     _mount("none", Path("/"), "none", MS_REC | MS_PRIVATE, "")
+    for name in DEVICES:
+        # The box is shown the host's device files: writing to them is harmless, changing their mode would not be.
+        _mount(f"/dev/{name}", Path("/dev", name), "none", MS_BIND, "")
+        _mount("none", Path("/dev", name), "none", MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID, "")
     base = directory / "fs"
     _mount("frontdesk", base, "tmpfs", MS_NODEV, f"size={spec['disk_mb']}m,mode=0755")
     upper, work, root = base / "upper", base / "work", base / "root"
@@ -164,6 +169,8 @@ def bwrap_argv(bwrap: str, root: Path, control: Path, code: Path, spec: dict[str
         code: the staged probe, see `stage_code`.
     """
     argv = [bwrap, "--bind", str(root), "/", "--proc", "/proc", "--dev", "/dev"]
+    for shared in ("sys", "sysrq-trigger", "fs"):  # uid 0 owns these files, so no capability is asked for to write them
+        argv += ["--ro-bind-try", f"/proc/{shared}", f"/proc/{shared}"]
     argv += ["--perms", "1777", "--tmpfs", "/dev/shm"]
     argv += ["--bind", str(control), "/run/frontdesk/ctl"]
     argv += ["--ro-bind", str(code), CODE]
@@ -171,6 +178,7 @@ def bwrap_argv(bwrap: str, root: Path, control: Path, code: Path, spec: dict[str
     if spec["network"] != "none":
         argv.append("--unshare-net")
     argv += ["--hostname", "desktop", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"]
+    argv += ["--cap-drop", "ALL"]  # started by root, bubblewrap would otherwise keep them all
     for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL"):
         argv += ["--cap-add", capability]
     return [*argv, "--setenv", "PATH", PATH, "--chdir", "/", "--", "/usr/bin/python3", "-I", "-S", "-c", START]
