@@ -11,6 +11,8 @@ import collections
 import contextlib
 import json
 import os
+import select
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,6 +42,9 @@ from sandbox.probe import wire
 
 __all__ = ["ProbeAddress", "ProbeClient", "ProbeDesktop"]
 
+CONNECT_S = 3.0
+"""How long a probe that died is given to be started again, by the spawner."""
+RETRY_S = 0.1
 GRACE_S = 2.0
 """How much longer than the probe itself the host waits before it gives a call up."""
 KEPT_FRAMES = 4
@@ -92,14 +97,15 @@ class ProbeClient:
         }
         phase: errors.Phase = "unknown" if effect else "infra"
         try:
-            async with asyncio.timeout(deadline_s + GRACE_S), self._connection() as (reader, writer):
-                writer.write(wire.encode(message, len(body)))
-                if body:
-                    writer.write(body)
-                await writer.drain()
-                json_length, body_length = wire.decode_header(await reader.readexactly(wire.HEADER.size))
-                answer = json.loads(await reader.readexactly(json_length))
-                data = await reader.readexactly(body_length) if body_length else b""
+            async with asyncio.timeout(deadline_s + GRACE_S):
+                try:
+                    answer, data = await self._exchange(message, body)
+                except (OSError, EOFError, wire.WireError):
+                    if effect:
+                        raise
+                    # Nothing can have happened: once more, when a probe that was just dying is gone.
+                    await asyncio.sleep(RETRY_S)
+                    answer, data = await self._exchange(message, body)
         except TimeoutError as error:
             raise errors.DeadlineExceeded(f"{op} did not end within {deadline_s:g} s", phase=phase) from error
         except (OSError, EOFError, wire.WireError) as error:
@@ -108,9 +114,25 @@ class ProbeClient:
             raise _typed(answer["error"])
         return answer["result"], data
 
+    async def _exchange(self, message: dict[str, Any], body: Body) -> tuple[dict[str, Any], Body]:
+        """Send a request and read its answer."""
+        async with self._connection() as (reader, writer):
+            writer.write(wire.encode(message, len(body)))
+            if body:
+                writer.write(body)
+            await writer.drain()
+            json_length, body_length = wire.decode_header(await reader.readexactly(wire.HEADER.size))
+            answer = json.loads(await reader.readexactly(json_length))
+            return answer, await reader.readexactly(body_length) if body_length else b""
+
     @contextlib.asynccontextmanager
     async def _connection(self) -> Any:
-        connection = self._idle.pop() if self._idle else await _connect(self.address.socket)
+        connection = self._idle.pop() if self._idle else None
+        if connection is not None and _hung_up(*connection):
+            connection[1].transport.abort()
+            connection = None
+        if connection is None:
+            connection = await _connect(self.address.socket)
         try:
             yield connection
         except BaseException:
@@ -125,13 +147,33 @@ class ProbeClient:
         await asyncio.sleep(0)
 
 
+def _hung_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Whether the other end of an idle connection is gone: then, and only then, there is something to read."""
+    if reader.at_eof() or writer.is_closing():
+        return True
+    poll = select.poll()
+    poll.register(writer.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
 async def _connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    # A socket's path may have 108 bytes at most; through a descriptor of its directory any path fits.
-    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        return await asyncio.open_unix_connection(f"/proc/self/fd/{directory}/{path.name}", limit=1 << 20)
-    finally:
-        os.close(directory)
+    """Connect, waiting for a probe that is just being started again.
+
+    Raises:
+        OSError: there is no probe; nothing was done.
+    """
+    until = time.monotonic() + CONNECT_S
+    while True:
+        # A socket's path may have 108 bytes at most; through a descriptor of its directory any path fits.
+        directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return await asyncio.open_unix_connection(f"/proc/self/fd/{directory}/{path.name}", limit=1 << 20)
+        except ConnectionRefusedError:
+            if time.monotonic() > until:
+                raise
+        finally:
+            os.close(directory)
+        await asyncio.sleep(0.01)
 
 
 def _typed(error: dict[str, Any]) -> Exception:

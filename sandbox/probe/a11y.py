@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import threading
 import time
 from typing import Any
 
 from sandbox.probe.commands import CommandFailed, Process, SpawnerLink
+from sandbox.probe.waiting import ready
 
 __all__ = ["Accessibility", "AccessibilityUnavailable"]
 
@@ -80,7 +80,7 @@ class Accessibility:
         data = bytearray()
         while not data.endswith(b"\n"):
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._out_r], [], [], left)[0]:
+            if left <= 0 or not ready([self._out_r], left):
                 self._stop()
                 raise AccessibilityUnavailable("the accessibility tree did not come before the deadline")
             more = os.read(self._out_r, 1 << 18)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import array
 import json
 import os
-import select
 import selectors
 import signal
 import socket
 import threading
 import time
 from typing import Any
+
+from sandbox.probe.waiting import ready
 
 __all__ = ["CommandFailed", "Drain", "Outcome", "Process", "SpawnerLink", "run"]
 
@@ -26,7 +27,15 @@ CHUNK = 1 << 16
 
 
 class CommandFailed(Exception):
-    """The command could not be started."""
+    """The command could not be started.
+
+    Args:
+        full: the desktop's limits are the reason, not the command.
+    """
+
+    def __init__(self, reason: str, *, full: bool = False) -> None:
+        super().__init__(reason)
+        self.full = full
 
 
 class Process:
@@ -106,8 +115,13 @@ class SpawnerLink:
         """The display is configured: the session may start."""
         self._link.send(b'{"op":"display"}')
 
-    def spawn(self, argv: list[str], fds: list[int], *, user: str, cwd: str, env: dict[str, str]) -> Process:
+    def spawn(
+        self, argv: list[str], fds: list[int], *, user: str, cwd: str, env: dict[str, str], detached: bool = False
+    ) -> Process:
         """Start a command in a process group of its own, with these three descriptors.
+
+        Args:
+            detached: it lives on when this probe dies.
 
         Raises:
             CommandFailed: it could not be executed, or the request is too long.
@@ -117,6 +131,7 @@ class SpawnerLink:
             ref = self._next
             event = self._waiting[ref] = threading.Event()
         request = {"op": "spawn", "ref": ref, "argv": argv, "user": user, "cwd": cwd, "env": env}
+        request["detached"] = detached
         data = json.dumps(request).encode()
         if len(data) > MAX_REQUEST:
             raise CommandFailed(
@@ -128,7 +143,7 @@ class SpawnerLink:
             del self._waiting[ref]
             reply = self._replies.pop(ref)
             if "error" in reply:
-                raise CommandFailed(f"{argv[0]}: {reply['error']}")
+                raise CommandFailed(f"{argv[0]}: {reply['error']}", full=reply["full"])
             process = Process(reply["pid"])
             early = self._early.pop(process.pid, None)
             if early is None:
@@ -273,16 +288,16 @@ def _follow(
                 killed, deadline, left = True, deadline + 5.0, 5.0
             elif left <= 0:
                 return True
-            readable, writable, _ = select.select(readers, [in_w] if in_w >= 0 else [], [], left)
-            if writable:
+            able = ready(readers, left, writers=[in_w] if in_w >= 0 else [])
+            if in_w in able:
                 try:
                     view = view[os.write(in_w, view[:CHUNK]) :]
                 except BrokenPipeError:
                     view = view[len(view) :]
             for output in outputs:
-                if output.fd in readable:
+                if output.fd in able:
                     output.read()
-            if process.ended in readable:
+            if process.ended in able:
                 return killed
     finally:
         if in_w >= 0:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
-import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sandbox.probe.commands import Process, SpawnerLink
+from sandbox.probe.waiting import ready
 
 __all__ = ["FileRefused", "Files", "Transfer"]
 
@@ -75,22 +74,30 @@ class Files:
             described, head = _first_line(out_r, deadline)
             yield Transfer(described["size"], head, out_r)
 
-    def write(self, path: str, source: socket.socket, size: int, *, user: str, mode: int, deadline: float) -> None:
-        """Store `size` bytes taken from a connection, whole or not at all.
+    def write(
+        self, path: str, take: Callable[[int], bytes], size: int, *, user: str, mode: int, deadline: float
+    ) -> None:
+        """Store `size` bytes, whole or not at all.
+
+        Args:
+            take: gives the next bytes, at most as many as it is asked for.
 
         Raises:
-            FileRefused: it cannot be written. The bytes are taken from the connection all the same.
+            FileRefused: it cannot be written.
         """
         argv = ["@", "write", self.absolute(path), str(size), str(mode)]
         with self._helper(argv, user) as (in_w, out_r, _process):
+            os.set_blocking(in_w, False)
             left, broken = size, False
             while left:
-                data = source.recv(min(CHUNK, left))
+                data = take(min(CHUNK, left))
                 if not data:
                     raise FileRefused("unwritable", "the connection ended in the middle of the file")
                 left -= len(data)
                 view = memoryview(data)
                 while view and not broken:
+                    if not ready([], deadline - time.monotonic(), writers=[in_w]):
+                        raise FileRefused("error", "the deadline passed while a file was transferred")
                     try:
                         view = view[os.write(in_w, view) :]
                     except BrokenPipeError:
@@ -154,6 +161,6 @@ def _first_line(fd: int, deadline: float) -> tuple[dict[str, Any], bytes]:
 
 def _read_some(fd: int, count: int, deadline: float) -> bytes:
     left = deadline - time.monotonic()
-    if left <= 0 or not select.select([fd], [], [], left)[0]:
+    if left <= 0 or not ready([fd], left):
         raise FileRefused("error", "the deadline passed while a file was transferred")
     return os.read(fd, count)

@@ -92,6 +92,39 @@ class Memory:
             self._lock.notify_all()
 
 
+class Body:
+    """The bytes that follow a request's JSON. What nobody took is dropped, so that the next request is found."""
+
+    def __init__(self, connection: socket.socket, length: int) -> None:
+        self._connection = connection
+        self.left = length
+
+    def take(self, count: int) -> bytes:
+        """Some bytes, `count` at most; none when the peer hung up."""
+        data = self._connection.recv(min(count, self.left))
+        self.left -= len(data)
+        return data
+
+    def all(self) -> bytes:
+        """Everything that is left.
+
+        Raises:
+            WireError: the peer hung up first.
+        """
+        count, self.left = self.left, 0
+        return recv_exactly(self._connection, count)
+
+    def drop(self) -> None:
+        """Read and forget the rest.
+
+        Raises:
+            WireError: the peer hung up first.
+        """
+        while self.left:
+            if not self.take(1 << 20):
+                raise WireError("the peer hung up in the middle of a message")
+
+
 class Probe:
     """Everything the probe can do, by operation name."""
 
@@ -125,7 +158,7 @@ class Probe:
 
     # -- one request --------------------------------------------------------------------------------------------
 
-    def handle(self, request: dict[str, Any], connection: socket.socket, body_length: int) -> Iterator[bytes]:
+    def handle(self, request: dict[str, Any], body: Body) -> Iterator[bytes]:
         """Answer one request as pieces to send."""
         try:
             self._admit(request)
@@ -135,11 +168,9 @@ class Probe:
                 yield from self._read_file(request["id"], args, deadline)
                 return
             if operation == "write_file":
-                answer = self._write_file(args, connection, body_length, deadline), b""
-                body_length = 0
+                answer = self._write_file(args, body, deadline), b""
             else:
-                body, body_length = recv_exactly(connection, body_length), 0
-                answer = self._answer(operation, request["id"], args, body, deadline)
+                answer = self._answer(operation, request["id"], args, body.all(), deadline)
         except Refused as refused:
             answer = _error(refused.kind, str(refused), refused.state), b""
         except (error.ConnectionClosedError, error.DisplayError, BrokenPipeError) as lost:
@@ -147,8 +178,7 @@ class Probe:
             answer = _error("DesktopLost", f"the X server does not answer: {self._xserver_fate()}", state), b""
         except (KeyError, TypeError, IndexError) as problem:
             answer = _error("BadRequest", f"malformed request: {type(problem).__name__}: {problem}", {}), b""
-        if body_length:
-            _discard(connection, body_length)
+        body.drop()
         yield encode({"id": request.get("id"), **answer[0]}, len(answer[1]))
         if answer[1]:
             yield answer[1]
@@ -252,14 +282,14 @@ class Probe:
                 self._drain,
                 args["argv"],
                 user=args["user"],
-                cwd=args["cwd"] or self._files.home,
+                cwd=args["cwd"] or self._config["env"][args["user"]]["HOME"],
                 env=args["env"],
                 stdin=body,
                 deadline=deadline,
                 max_output=args["max_output"],
             )
         except CommandFailed as problem:
-            raise Refused("BadRequest", str(problem)) from problem
+            raise Refused(_command_error(problem), str(problem)) from problem
         result = {
             "exit_code": outcome.status,
             "stdout_bytes": len(outcome.stdout),
@@ -276,11 +306,12 @@ class Probe:
                 args["argv"],
                 [null, null, null],
                 user=args["user"],
-                cwd=args["cwd"] or self._files.home,
+                cwd=args["cwd"] or self._config["env"][args["user"]]["HOME"],
                 env=args["env"],
+                detached=True,
             )
         except CommandFailed as problem:
-            raise Refused("BadRequest", str(problem)) from problem
+            raise Refused(_command_error(problem), str(problem)) from problem
         finally:
             os.close(null)
         process.close()
@@ -300,15 +331,16 @@ class Probe:
         except FileRefused as problem:
             raise Refused(_file_error(problem), str(problem)) from problem
         except CommandFailed as problem:
-            raise Refused("BadRequest", str(problem)) from problem
+            raise Refused(_command_error(problem), str(problem)) from problem
 
-    def _write_file(
-        self, args: dict[str, Any], connection: socket.socket, size: int, deadline: float
-    ) -> dict[str, Any]:
+    def _write_file(self, args: dict[str, Any], body: Body, deadline: float) -> dict[str, Any]:
+        size = body.left
         try:
-            self._files.write(args["path"], connection, size, user=args["user"], mode=args["mode"], deadline=deadline)
+            self._files.write(args["path"], body.take, size, user=args["user"], mode=args["mode"], deadline=deadline)
         except FileRefused as problem:
             raise Refused(_file_error(problem), str(problem)) from problem
+        except CommandFailed as problem:
+            raise Refused(_command_error(problem), str(problem)) from problem
         return {"result": {"size": size}}
 
     def _ready(self, deadline: float) -> dict[str, Any]:
@@ -348,13 +380,12 @@ def _error(kind: str, message: str, state: dict[str, str]) -> dict[str, Any]:
     return {"error": {"type": kind, "message": message, "state": state}}
 
 
+def _command_error(problem: CommandFailed) -> str:
+    return "Unavailable" if problem.full else "BadRequest"
+
+
 def _file_error(problem: FileRefused) -> str:
     return {"missing": "FileNotFound", "error": "Unavailable"}.get(problem.kind, "BadRequest")
-
-
-def _discard(connection: socket.socket, count: int) -> None:
-    while count:
-        count -= len(recv_exactly(connection, min(count, 1 << 20)))
 
 
 def _talk(probe: Probe, connection: socket.socket) -> None:
@@ -362,7 +393,7 @@ def _talk(probe: Probe, connection: socket.socket) -> None:
     with connection:
         try:
             while (received := recv_message(connection)) is not None:
-                for piece in probe.handle(received[0], connection, received[1]):
+                for piece in probe.handle(received[0], Body(connection, received[1])):
                     connection.sendall(piece)
         except (WireError, OSError):
             return  # the caller learns it from the closed connection

@@ -11,12 +11,13 @@ nothing and so cannot be killed.
 
 from __future__ import annotations
 
-import select
 import time
 from typing import Any
 
 from Xlib import display, error
 from Xlib.ext import damage
+
+from sandbox.probe.waiting import ready
 
 __all__ = ["DamageWatcher", "SettleOutcome"]
 
@@ -81,4 +82,4 @@ class DamageWatcher:
                 return SettleOutcome(changed, not changed or now >= until, (now - start) * 1000)
             if now >= until:
                 return SettleOutcome(changed, True, (now - start) * 1000)
-            select.select([self._display.fileno()], [], [], min(until, cap) - now)
+            ready([self._display.fileno()], min(until, cap) - now)

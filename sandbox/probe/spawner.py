@@ -10,9 +10,9 @@ input, where no other process can read it.
     Xvfb gone: told to the probe, the desktop is lost      probe gone: forked again      session gone: told to the probe
 
 The probe speaks to it over a socket pair, one JSON message per packet, descriptors attached:
-`spawn {ref, argv, env, cwd, user} + [stdin, stdout, stderr]`, `kill {pid, signal}`, `display`; back come
-`{ref, pid | error}` and `{exit, status}`. An argv that starts with "@" names a function of `userside.py`, run in a
-fork under the asked uid: reading a file as the desktop's user needs no new program.
+`spawn {ref, argv, env, cwd, user, detached} + [stdin, stdout, stderr]`, `kill {pid, signal}`, `display`; back come
+`{ref, pid | error, full}` and `{exit, status}`. An argv that starts with "@" names a function of `userside.py`, run in
+a fork under the asked uid: reading a file as the desktop's user needs no new program.
 """
 
 from __future__ import annotations
@@ -33,8 +33,22 @@ __all__ = ["Spawner", "main"]
 
 MAX_MESSAGE = 160_000
 PROBE_RESTARTS = 5
+LOG_LIMIT = 1 << 18
+"""Bytes of what the X server, the probe and the session print that are kept: the log lies on the host's disk."""
 FRAMEBUFFER_DIR = "/run/frontdesk/fb"
 SESSION = "/usr/lib/frontdesk/session"
+
+
+class SpawnFailed(Exception):
+    """A program could not be started; the message says why.
+
+    Args:
+        full: the desktop's own limits are the reason, not the request.
+    """
+
+    def __init__(self, reason: str, *, full: bool = False) -> None:
+        super().__init__(reason)
+        self.full = full
 
 
 class Spawner:
@@ -52,10 +66,14 @@ class Spawner:
         os.set_blocking(self._wake_r, False)
         os.set_blocking(self._wake_w, False)
         self._selector.register(self._wake_r, selectors.EVENT_READ)
+        self._log_r, self._log_w = os.pipe()
+        os.set_blocking(self._log_r, False)
+        self._selector.register(self._log_r, selectors.EVENT_READ)
+        self._log_left = LOG_LIMIT
         self._xserver = self._probe = self._session = 0
         self._framebuffer = -1
         self._link: socket.socket | None = None
-        self._owned: set[int] = set()
+        self._owned: dict[int, bool] = {}  # pid -> whether it outlives the probe that asked for it
         self._probe_starts: list[float] = []
         self._facts: dict[str, str] = {"probe_restarts": "0"}
 
@@ -69,6 +87,8 @@ class Spawner:
             for key, _ in self._selector.select(timeout=5.0):
                 if key.fd == self._wake_r:
                     self._drain_wakeups()
+                elif key.fd == self._log_r:
+                    self._forward_log()
                 elif self._link is not None and key.fd == self._link.fileno():
                     self._serve_link()
             self._reap()
@@ -90,6 +110,7 @@ class Spawner:
         while not ready.endswith(b"\n"):
             chunk = os.read(ready_r, 64)
             if not chunk:
+                self._forward_log()
                 raise SystemExit("Xvfb ended before it was ready")
             ready += chunk
         os.close(ready_r)
@@ -110,6 +131,8 @@ class Spawner:
             code = 1
             try:
                 ours.close()
+                os.dup2(self._log_w, 1)
+                os.dup2(self._log_w, 2)
                 self._become("probe")
                 server.serve(self._config, self._framebuffer, theirs, dict(self._facts))
                 code = 0
@@ -127,53 +150,61 @@ class Spawner:
         uid = 0 if who == "root" else self._uids[who]
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if who == "user":
+            # When the desktop runs out of memory, its applications go before the probe and the X server.
+            with open("/proc/self/oom_score_adj", "w") as handle:
+                handle.write("600")
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-        if who == "user":
-            # When the desktop runs out of memory, its applications go before the probe and the X server.
-            try:
-                with open("/proc/self/oom_score_adj", "w") as handle:
-                    handle.write("600")
-            except OSError:
-                pass
 
     def _fork(self, who: str, argv: list[str], env: dict[str, str], cwd: str, fds: list[int] | None) -> int:
         """Start argv as a session of its own and return its pid.
 
         Raises:
-            OSError: it could not be executed.
+            SpawnFailed: it could not be executed.
         """
         error_r, error_w = os.pipe()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:  # the desktop is at its limit of processes or memory
+            os.close(error_r)
+            os.close(error_w)
+            raise SpawnFailed(f"the desktop has no room for another process: {error.strerror}", full=True) from error
         if pid == 0:
             try:
-                self._child(who, argv, env, cwd, fds)
-            except OSError as error:
-                os.write(error_w, str(error.errno or 1).encode())
+                self._child(who, argv, env, cwd, fds, error_w)
             except BaseException as error:  # noqa: BLE001 - a forked child must end here
-                sys.stderr.write(f"spawner: {error}\n")
+                reason = error.strerror if isinstance(error, OSError) else error
+                os.write(error_w, str(reason).encode()[:4000])
             finally:
                 os._exit(127)
         os.close(error_w)
-        problem = os.read(error_r, 32)
+        problem = os.read(error_r, 4096).decode()
         os.close(error_r)
         if problem:
-            code = int(problem)
-            raise OSError(code, os.strerror(code))
+            raise SpawnFailed(problem)
         return pid
 
-    def _child(self, who: str, argv: list[str], env: dict[str, str], cwd: str, fds: list[int] | None) -> None:
+    def _child(
+        self, who: str, argv: list[str], env: dict[str, str], cwd: str, fds: list[int] | None, started: int
+    ) -> None:
+        """Become the program. The parent waits until `started` is closed, which executing a program does."""
         os.setsid()
         if fds is not None:
             for number, fd in enumerate(fds):
                 os.dup2(fd, number)
         else:
             null = os.open("/dev/null", os.O_RDWR)
-            os.dup2(null, 0)
+            for number, fd in enumerate((null, self._log_w, self._log_w)):
+                os.dup2(fd, number)
         self._become(who)
-        os.chdir(cwd)
+        try:
+            os.chdir(cwd)
+        except OSError as error:
+            raise OSError(error.errno, f"cannot work in {cwd}: {error.strerror}") from error
         if argv[0] == "@":
+            os.close(started)
             os._exit(userside.call(argv[1], argv[2:]))
         for ignored_by_python in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(ignored_by_python, signal.SIG_DFL)
@@ -192,6 +223,15 @@ class Spawner:
         except BlockingIOError:
             pass
 
+    def _forward_log(self) -> None:
+        """Pass on what was printed, up to the limit; the rest is read and dropped, so that nobody waits or is ended."""
+        try:
+            data = os.read(self._log_r, 1 << 16)
+        except BlockingIOError:
+            return
+        os.write(2, data[: self._log_left])
+        self._log_left = max(0, self._log_left - len(data))
+
     def _reap(self) -> None:
         while True:
             try:
@@ -208,7 +248,7 @@ class Spawner:
             elif pid == self._session:
                 self._fact("session", f"gone ({_ending(code)})")
             elif pid in self._owned:
-                self._owned.discard(pid)
+                del self._owned[pid]
                 self._send({"exit": pid, "status": code})
 
     def _lose_probe(self, code: int) -> None:
@@ -218,8 +258,9 @@ class Spawner:
         self._link, self._probe = None, 0
         self._facts["probe_restarts"] = str(int(self._facts["probe_restarts"]) + 1)
         self._facts["probe_last_end"] = _ending(code)
-        for pid in self._owned:  # nobody is left who waits for these
-            _kill_group(pid, signal.SIGKILL)
+        for pid, detached in self._owned.items():
+            if not detached:  # nobody is left who waits for it
+                _kill_group(pid, signal.SIGKILL)
         self._owned.clear()
 
     def _fact(self, name: str, value: str) -> None:
@@ -260,10 +301,10 @@ class Spawner:
         env = {**self._config["env"][who], **message["env"]}
         try:
             pid = self._fork(who, message["argv"], env, message["cwd"], fds)
-        except OSError as error:
-            self._send({"ref": message["ref"], "error": error.strerror, "errno": error.errno})
+        except SpawnFailed as error:
+            self._send({"ref": message["ref"], "error": str(error), "full": error.full})
             return
-        self._owned.add(pid)
+        self._owned[pid] = message["detached"]
         self._send({"ref": message["ref"], "pid": pid})
 
 

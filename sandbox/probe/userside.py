@@ -65,7 +65,8 @@ def _read(path: str, max_bytes: str, inside: str) -> int:
 
 def _write(path: str, size: str, mode: str) -> int:
     """Receive a file: complete under its name, or not there at all."""
-    temporary = f"{path}.frontdesk-{os.getpid()}"
+    # A short name of its own: the file's may already be as long as names can be.
+    temporary = os.path.join(os.path.dirname(path), f".frontdesk-{os.getpid()}")
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -119,6 +120,9 @@ def call(function: str, arguments: Sequence[str]) -> int:
     """Run one function and return its exit code."""
     try:
         return FUNCTIONS[function](*arguments)
+    except ValueError as error:  # a path with a zero byte
+        _say({"error": "malformed", "reason": str(error)})
+        return 0
     except Exception as error:  # noqa: BLE001 - the caller learns of any failure from the exit code and this line
         sys.stderr.write(f"{function}: {type(error).__name__}: {error}\n")
         return 1
