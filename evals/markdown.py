@@ -71,7 +71,7 @@ def render_markdown(report: Report) -> str:
     )
     for film in report.films:
         parts.append(f"## An attempt of {_plain(film.actor)}")
-        parts.append(f"{_plain(film.instruction)}\n\n**{film.outcome}** ({film.stop_reason}, {film.num_turns} turns)")
+        parts.append(f"{_plain(film.instruction)}\n\n**{film.outcome}** ({film.stop_reason}, turns: {film.num_turns})")
         parts.append("\n".join(f"* {frame.title}: {_code(frame.did)}{_note(frame.note)}" for frame in film.frames))
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -66,13 +66,9 @@ def _interval(count: OutcomeCount) -> str:
     if count.rate is None:
         return ""
     low, high = count.interval.low, count.interval.high
-    words = f"{low:.0%} to {high:.0%}"
     return (
-        f'<svg viewBox="0 0 200 20" preserveAspectRatio="none" role="img" aria-label="{words}"><title>{words}</title>'
-        '<line x1="0" x2="200" y1="10" y2="10" stroke="var(--track)" stroke-width="6"/>'
-        f'<line x1="{200 * low:.1f}" x2="{200 * high:.1f}" y1="10" y2="10" stroke="var(--accent)" stroke-width="6"/>'
-        f'<line x1="{200 * count.rate:.1f}" x2="{200 * count.rate:.1f}" y1="2" y2="18" stroke="var(--ink)" '
-        f'stroke-width="3"/></svg><span class="soft">{words}</span>'
+        f'<div class="range"><i style="left:{100 * low:.1f}%;width:{100 * (high - low):.1f}%"></i>'
+        f'<b style="left:{100 * count.rate:.1f}%"></b></div><span class="soft">{low:.0%} to {high:.0%}</span>'
     )
 
 
@@ -146,7 +142,8 @@ def _times(report: Report) -> str:
 def _film(film: Film) -> str:
     kind = {"pass": "pass", "fail": "fail"}.get(film.outcome, "infra")
     pill = f'<span class="pill is-{kind}">{escape(film.outcome)}</span>'
-    ending = f'<span class="soft">({escape(film.stop_reason)}, {film.num_turns} turns)</span>'
+    turns = "1 turn" if film.num_turns == 1 else f"{film.num_turns} turns"
+    ending = f'<span class="soft">({escape(film.stop_reason)}, {turns})</span>'
     return (
         f"<details open><summary>{escape(film.actor)} {pill}</summary><p>{escape(film.instruction)} {ending}</p>"
         f'<div class="strip">{"".join(map(_figure, film.frames))}</div></details>'

@@ -17,7 +17,7 @@ from store.trajectory import Trajectory
 __all__ = ["PHASES", "Report", "TimeSpent", "build_report"]
 
 PHASES = ("setup", "policy", "desktop", "grade", "other")
-"""Where an attempt's time goes: `desktop` is acting, settling and looking."""
+"""Where an attempt's time goes: `desktop` is acting, settling and looking; `other` holds the first look."""
 BASELINES = {"noop": "doing nothing", "always-infeasible": "calling every task infeasible"}
 
 
@@ -106,7 +106,7 @@ def _most_telling(trajectories: Sequence[Trajectory]) -> Trajectory:
 
 def _notes(table: OutcomeTable) -> list[str]:
     notes = [
-        f"No baseline of {meaning} was run, so what that scores is not known (actor `{actor}`)."
+        f"No baseline of {meaning} was run, so what that scores is not known (actor {actor})."
         for actor, meaning in BASELINES.items()
         if actor not in table.actors
     ]
