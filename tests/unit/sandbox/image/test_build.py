@@ -36,6 +36,7 @@ Unpacking c (1) ...
 Unpacking d (1) ...
 Setting up b (1) ...
 Setting up c (1) ...
+Unpacking late (1) ...
 Setting up d (1) ...
 """.splitlines()
 
@@ -154,9 +155,20 @@ def test_progress_never_falls_and_passes_through_the_phases() -> None:
     reader.enter("finish", "done")
     percents = [report.percent for report in reports]
     assert percents == sorted(percents)
+    assert max(report.percent for report in reports if report.phase == "unpack") == 65
     assert percents[-1] < 100
     phases = list(dict.fromkeys(report.phase for report in reports))
     assert phases == ["indexes", "base", "download", "unpack", "configure", "files", "finish"]
+
+
+def test_progress_is_reported_by_the_percent_not_by_the_package() -> None:
+    reports: list[BuildProgress] = []
+    reader = ProgressReader(reports.append)
+    reader.line("I: installing remaining packages inside the chroot...")
+    reader.line("0 upgraded, 1000 newly installed, 0 to remove and 0 not upgraded.")
+    for number in range(1000):
+        reader.line(f"Unpacking p{number} (1) ...")
+    assert 20 <= len(reports) <= 30
 
 
 def test_progress_without_downloads_goes_on_to_unpacking() -> None:
@@ -192,6 +204,15 @@ def test_the_message_of_a_failure_has_cause_and_end_of_the_log(tmp_path: Path, l
     assert "line 200" not in message
     assert str(path) in message
     assert path.read_text().startswith("line 0\n")
+
+
+def test_a_full_disk_is_the_cause_of_what_follows_from_it(tmp_path: Path) -> None:
+    with BuildLog(tmp_path / "log") as log:
+        log.write("Error writing to output file - write (28: No space left on device)")
+        log.write("E: Failed to fetch http://m.example/x  Error writing to output file")
+        message = log.explain("building tiny failed")
+    assert "disk is full" in message
+    assert "mirror did not answer" not in message
 
 
 def test_a_failure_of_unknown_cause_still_shows_the_log(tmp_path: Path) -> None:
