@@ -1,0 +1,105 @@
+"""`frontdesk bench`: the figures in the README, measured again."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.command import Json, command
+from cli.output import MARKS, Output, table
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from benchmarks.record import Result
+
+__all__ = ["register"]
+
+FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
+NOT_BENCHES = {"__init__", "record"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the root."""
+
+    @command(
+        app,
+        "bench",
+        panel="This installation",
+        examples={
+            "frontdesk bench": "which benchmarks there are",
+            "frontdesk bench desktops": "run one",
+            "frontdesk bench --all --fresh": "run them all, from the start",
+        },
+    )
+    def bench(
+        names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which benchmarks.")] = None,
+        all: Annotated[bool, typer.Option("--all", help="Every benchmark.")] = False,
+        fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what an interrupted run measured.")] = False,
+        seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+        json: Json = False,
+    ) -> None:
+        """Measure the figures of the README again; without a name, list them.
+
+        Writes benchmarks/results/NAME.json. Interrupt it when you like: arms that were measured are not measured again
+        by the same commit.
+        """
+        output = Output(json=json)
+        known = _known()
+        if unknown := [name for name in names or [] if name not in known]:
+            raise ValueError(f"no benchmark is named {unknown[0]}; there are: {', '.join(known)}")
+        chosen = list(known) if all else list(dict.fromkeys(names or []))
+        if not chosen:
+            rows = [(f"[cyan]{name}[/cyan]", about) for name, about in known.items()]
+            output.result({"benchmarks": known}, table(["Name", "What it measures"], rows))
+            return
+        outcomes = [_run(output, name, seed=seed, fresh=fresh) for name in chosen]
+        data = [{"bench": name, "result": str(path), "figures": result.figures} for name, result, path in outcomes]
+        output.result({"benchmarks": data}, *[part for outcome in outcomes for part in _parts(*outcome)])
+
+
+def _known() -> dict[str, str]:
+    """Benchmark -> the first line of its docstring, read without importing it."""
+    if not FOLDER.is_dir():
+        raise ValueError("the benchmarks are part of the source checkout, and this installation has none beside it")
+    files = [path for path in sorted(FOLDER.glob("*.py")) if path.stem not in NOT_BENCHES]
+    return {path.stem: (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0] for path in files}
+
+
+def _run(output: Output, name: str, *, seed: int, fresh: bool) -> tuple[str, Result, Path]:
+    from benchmarks.record import Bench
+    from store import Home
+
+    script = importlib.import_module(f"benchmarks.{name}")
+    with output.progress(f"Measuring {name}") as progress:
+        bench = Bench(
+            name=name,
+            home=Home.default().ensure().path,
+            seed=seed,
+            command=f"frontdesk bench {name}" + (f" --seed {seed}" if seed else ""),
+            on_arm=lambda arm, kept: progress.now(f"{arm} (measured before)" if kept else arm),
+        )
+        if fresh:
+            bench.forget()
+        result = script.run(bench)
+        return name, result, bench.finish(result)
+
+
+def _parts(name: str, result: Result, path: Path) -> list[RenderableType]:
+    tables = [
+        table(
+            [t.columns[0], *[f">{column}" for column in t.columns[1:]]],
+            [[_cell(c) for c in row] for row in t.rows],
+            title=t.title,
+        )
+        for t in result.tables
+    ]
+    return [*tables, f"{MARKS['ok']} {name}: written to [cyan]{path}[/cyan]"]
+
+
+def _cell(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:g}"

@@ -1,0 +1,103 @@
+"""`frontdesk image`: desktop images, built once and cached."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.command import Json, command, group
+from cli.output import MARKS, Output, age, size, table
+
+if TYPE_CHECKING:
+    from sandbox.image import BuildProgress, Image
+    from store import Home
+
+__all__ = ["app", "ensure_image"]
+
+app = group("Desktop images: root filesystems that desktops start from, built once and cached.")
+
+
+@command(
+    app,
+    "build",
+    examples={
+        "frontdesk image build light": "the small one; minutes the first time, then at once",
+        "frontdesk image build ./my-profile": "from a folder of your own",
+    },
+)
+def build(
+    profile: Annotated[str, typer.Argument(help="A profile's name, or the folder of one (with a slash).")] = "light",
+    json: Json = False,
+) -> None:
+    """Build a desktop image, unless it is there already.
+
+    Packages come from this machine's own Debian sources; nothing is fetched when a desktop boots. An interrupted
+    build leaves nothing but its downloads, so the next one is quicker.
+    """
+    from store import Home
+
+    output = Output(json=json)
+    image, built = ensure_image(output, Home.default().ensure(), profile)
+    output.result(
+        {"built": built, "image": _row(image)},
+        f"{MARKS['ok']} {image.profile} [dim]{image.digest[:12]}[/dim]"
+        f"  {size(image.size_bytes)}, {len(image.packages)} packages{'' if built else ' (was there already)'}",
+    )
+
+
+@command(app, "list", examples={"frontdesk image list": "images, and the profiles that have none yet"})
+def list_images(json: Json = False) -> None:
+    """List the images on this machine, and the profiles without one."""
+    import time
+
+    from sandbox.image import ImageCache, load_profile, profile_names
+    from store import Home
+
+    output = Output(json=json)
+    cache = ImageCache(Home.default().images)
+    profiles = {name: load_profile(name) for name in profile_names()}
+    current = {image.digest for profile in profiles.values() if (image := cache.find(profile))}
+    images = cache.list()
+    unbuilt = [name for name, profile in profiles.items() if cache.find(profile) is None]
+    rows = [
+        (
+            image.profile,
+            f"[dim]{image.digest[:12]}[/dim]",
+            size(image.size_bytes),
+            f"{age(time.time() - image.created_at)} ago",
+            "[green]current[/green]" if image.digest in current else "[yellow]of an earlier definition[/yellow]",
+        )
+        for image in images
+    ] + [(name, "", "", "", f"not built: [cyan]frontdesk image build {name}[/cyan]") for name in unbuilt]
+    output.result(
+        {"images": [_row(image) | {"current": image.digest in current} for image in images], "unbuilt": unbuilt},
+        table(["Profile", "Digest", ">Size", ">Built", "State"], rows),
+    )
+
+
+def ensure_image(output: Output, home: Home, name: str) -> tuple[Image, bool]:
+    """The image of a profile, built with progress if need be; the flag says whether it was."""
+    from sandbox.image import ImageCache, build_image, load_profile
+
+    profile = load_profile(name)
+    if (image := ImageCache(home.images).find(profile)) is not None:
+        return image, False
+    with output.progress(f"Building the {profile.name} image", total=100) as progress:
+
+        def report(news: BuildProgress) -> None:
+            progress.now(news.message)
+            progress.reach(news.percent)
+
+        return build_image(profile, home.images, progress=report), True
+
+
+def _row(image: Image) -> dict[str, object]:
+    return {
+        "profile": image.profile,
+        "digest": image.digest,
+        "size_bytes": image.size_bytes,
+        "packages": len(image.packages),
+        "created_at": image.created_at,
+        "root": str(image.root),
+    }

@@ -1,0 +1,211 @@
+"""`frontdesk quickstart`: everything once, on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.command import Json, command
+from cli.doctor import show_findings
+from cli.errors import FAILED
+from cli.output import MARKS, Output, table
+from cli.workspace import OUTCOME_MARKS, Workspace, open_workspace
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from cli.progress import Progress
+    from evals.outcomes import OutcomeCount
+    from evals.quickstart import QuickstartTask
+    from evals.report import Report
+    from evals.rollouts import Rollout
+    from store import Trajectory
+    from store.tables import RunRow
+
+__all__ = ["register"]
+
+SHOWN_ACTORS = {
+    "oracle": "is the task's own solution",
+    "noop": "says done at once",
+    "always-infeasible": "says it cannot be done",
+    "random": "clicks and types at random",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the root."""
+    command(
+        app,
+        "quickstart",
+        panel="Start here",
+        examples={
+            "frontdesk quickstart": "run it, or go on with one that was interrupted",
+            "frontdesk quickstart --rollouts 8 --desktops 8": "more attempts, more desktops at once",
+            "frontdesk quickstart --fresh": "start over",
+        },
+    )(quickstart)
+
+
+def quickstart(
+    rollouts: Annotated[int, typer.Option(min=1, help="Attempts of each actor at each task.")] = 4,
+    desktops: Annotated[
+        int | None, typer.Option(min=1, help="Desktops at once; two for each core unless given.", show_default=False)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over, whatever was finished before.")] = False,
+    json: Json = False,
+) -> None:
+    """Run everything once on this machine, and write a report.
+
+    Checks the machine and builds the desktop image. Each task that comes with Frontdesk is attempted on fresh desktops
+    by its own solution, by an actor that does nothing, by one that calls everything infeasible, and by one that acts at
+    random. Interrupt it when you like: the same command goes on where it was, and once it is finished prints its report
+    again. Exit code 1 if a solution fails, doing nothing passes, or the machine fails.
+    """
+    import os
+
+    from cli.image import ensure_image
+    from evals.quickstart import QuickstartTask, problems, start_run
+    from sandbox.doctor import examine, usable
+    from store import Home
+
+    output = Output(json=json)
+    begun = time.monotonic()
+    findings = examine(Home.default().path)
+    if not usable(findings):
+        show_findings(output, findings)
+        raise typer.Exit(FAILED)
+    with open_workspace() as work:
+        found = work.shipped()
+        tasks = [QuickstartTask(bundle=task.bundle, assets=task.assets) for task in found]
+        digests = {ensure_image(output, work.home, task.bundle.task.desktop.profile)[0].digest for task in found}
+        for task in found:
+            work.keep(task)
+        run = start_run(
+            work.catalog,
+            tasks,
+            image_digest=" ".join(sorted(digests)),
+            num_rollouts=rollouts,
+            seed=seed,
+            fresh=fresh,
+        )
+        again = run.status == "finished"
+        at_once = desktops or 2 * len(os.sched_getaffinity(0))
+        trajectories = _attempt(work, output, run, tasks, rollouts=rollouts, seed=seed, at_once=at_once)
+        report, folder = _report(work, run, tasks, trajectories)
+    wrong = problems(tasks, trajectories)
+    data = {
+        "run": run.id,
+        "problems": wrong,
+        "report": folder,
+        "seconds": round(time.monotonic() - begun, 1),
+        "outcomes": [
+            {"task": report.names[task], "actor": actor, "count": count}
+            for (task, actor), count in report.table.cells.items()
+        ],
+    }
+    output.result(data, *_parts(report, folder, wrong, again=again))
+    if wrong:
+        raise typer.Exit(FAILED)
+
+
+def _attempt(
+    work: Workspace,
+    output: Output,
+    run: RunRow,
+    tasks: list[QuickstartTask],
+    *,
+    rollouts: int,
+    seed: int,
+    at_once: int,
+) -> list[Trajectory]:
+    from evals.quickstart import finish_run, plan_rollouts
+
+    plan = plan_rollouts(run.id, tasks, num_rollouts=rollouts, seed=seed)
+    names = {task.bundle.id: task.bundle.task.name for task in tasks}
+    with output.progress("Attempting the tasks", total=len(plan)) as progress:
+        trajectories = asyncio.run(_run(work, plan, at_once, progress, names))
+    finish_run(work.catalog, run)
+    return trajectories
+
+
+async def _run(
+    work: Workspace, plan: list[Rollout], at_once: int, progress: Progress, names: dict[str, str]
+) -> list[Trajectory]:
+    from evals.rollouts import run_rollouts
+    from sandbox.backends.local import LocalBackend
+    from sandbox.hub import Hub
+    from sandbox.image import ImageCache
+
+    width = max(map(len, names.values()))
+
+    def tell(rollout: Rollout, trajectory: Trajectory, kept: bool) -> None:
+        if kept:
+            progress.finished()
+            return
+        mark = MARKS["warn"] if trajectory.outcome == "infra_error" else MARKS["none"]
+        mark = MARKS[OUTCOME_MARKS[trajectory.outcome]] if trajectory.actor == "oracle" else mark
+        took = f"[dim]{len(trajectory.turns)} turn{'s' * (len(trajectory.turns) != 1)}[/dim]"
+        task = names[trajectory.task_id]
+        progress.finished(f"{mark} {task:<{width}}  {trajectory.actor:<17}  {trajectory.outcome:<11}  {took}")
+
+    backend = LocalBackend(ImageCache(work.home.images), work.home.run)
+    async with Hub(backend, capacity=at_once) as hub:
+        return await run_rollouts(plan, hub, work.trajectories, work.blobs, limit=at_once, on_end=tell)
+
+
+def _report(
+    work: Workspace, run: RunRow, tasks: list[QuickstartTask], trajectories: list[Trajectory]
+) -> tuple[Report, Path]:
+    from evals.markdown import render_markdown
+    from evals.page import render_html
+    from evals.report import build_report
+
+    names = {task.bundle.id: task.bundle.task.name for task in tasks}
+    report = build_report(trajectories, title=f"Quickstart {run.id}", blobs=work.blobs, names=names)
+    folder = work.home.reports / time.strftime("%Y-%m-%d-%H%M%S")
+    folder.mkdir(parents=True)
+    (folder / "report.md").write_text(render_markdown(report), encoding="utf-8")
+    (folder / "report.html").write_text(render_html(report), encoding="utf-8")
+    return report, folder
+
+
+def _parts(report: Report, folder: Path, wrong: list[str], *, again: bool) -> list[RenderableType]:
+    from rich.markup import escape
+
+    actors = report.table.actors
+    totals = [report.table.total(actor) for actor in actors]
+    rows = [
+        [report.names[task], *(_cell(report.table.cell(task, actor)) for actor in actors)]
+        for task in report.table.tasks
+    ]
+    rows.append(["[bold]all[/bold]", *(f"[bold]{_cell(total)}[/bold]" for total in totals)])
+    intervals = [f"{total.interval.low:.2f}–{total.interval.high:.2f}" if total.trials else "" for total in totals]
+    rows.append(["[dim]95 % interval[/dim]", *(f"[dim]{interval}[/dim]" for interval in intervals)])
+    legend = "; ".join(f"{actor} {SHOWN_ACTORS[actor]}" for actor in actors)
+    good = (
+        f"{MARKS['ok']} [green]Outcomes of this machine can be trusted:[/green] solutions pass, doing nothing does not."
+    )
+    before = "[dim]These attempts were finished before; --fresh makes new ones.[/dim]"
+    bad = f"{MARKS['bad']} [red]Outcomes of this machine cannot be trusted:[/red]"
+    return [
+        "",
+        table(["Passed", *[f">{actor}" for actor in actors]], rows),
+        "",
+        f"[dim]{legend}[/dim]",
+        "",
+        *([before] if again else []),
+        *([bad, *[f"  {escape(line)}" for line in wrong]] if wrong else [good]),
+        f"  report   [cyan]{folder / 'report.html'}[/cyan]",
+        "  look     [cyan]frontdesk episodes list[/cyan], then [cyan]frontdesk episodes show ID --frames DIR[/cyan]",
+        "  try      [cyan]frontdesk desk open[/cyan], then [cyan]frontdesk desk do 'click 100 200'[/cyan]",
+    ]
+
+
+def _cell(count: OutcomeCount) -> str:
+    infra = f" [yellow](+{count.infra} infra)[/yellow]" if count.infra else ""
+    return f"{count.passed}/{count.trials}{infra}"
