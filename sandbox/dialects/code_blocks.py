@@ -8,6 +8,8 @@ A word counts in prose only in these places, so that "I am done with the first s
 * alone on its line in capitals, or alone as the whole text or the last line of a text without code in any case
   (`Done.`, `**DONE**`);
 * in capitals as the last sentence of the text: `The task is finished. DONE`.
+
+Inside of code it counts as a statement by itself, in any case and with a full stop (`DONE.`).
 """
 
 from __future__ import annotations

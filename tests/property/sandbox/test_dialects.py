@@ -44,7 +44,7 @@ KEYS = st.one_of(
 )
 MODIFIERS = st.lists(st.one_of(st.sampled_from(["ctrl", "shift", "alt", "super"]), KEYS), max_size=3).map(tuple)
 BUTTONS = st.sampled_from(["left", "middle", "right", "back", "forward"])
-SECONDS = st.floats(0, MAX_WAIT_S)
+SECONDS = st.sampled_from([1 / 3, 1e-9, 0.1 + 0.2]) | st.floats(0, MAX_WAIT_S)
 TURNS = st.integers(-MAX_SCROLL, MAX_SCROLL)
 
 

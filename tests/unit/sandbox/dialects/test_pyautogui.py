@@ -100,6 +100,14 @@ CALLS: list[tuple[str, list[Action]]] = [
     ),
     ("with pyautogui.hold('shift'):\n    pyautogui.press('left')", [Press(keys=("shift", "left"))]),
     (
+        "pyautogui.moveTo(3, 4)\nwith pyautogui.hold('ctrl'):\n    pyautogui.dragTo(30, 40)",
+        [Move(point=AT), Drag(path=(TO,), modifiers=("ctrl",))],
+    ),
+    (
+        "with pyautogui.hold(['ctrl', 'alt']):\n    pyautogui.click()\n    pyautogui.scroll(1)",
+        [KeyDown(key="ctrl"), KeyDown(key="alt"), Click(), Scroll(dy=1), KeyUp(key="alt"), KeyUp(key="ctrl")],
+    ),
+    (
         "with pyautogui.hold('shift'):\n    pyautogui.press(['left', 'up'])",
         [KeyDown(key="shift"), Press(keys=("left",)), Press(keys=("up",)), KeyUp(key="shift")],
     ),
@@ -262,6 +270,8 @@ def test_anything_else_is_refused_by_name(code: str, part: str) -> None:
 def test_deep_nesting_is_an_error_whatever_the_interpreter_thinks_of_it() -> None:
     for text in (
         "-" * 60_000 + "1",
+        "-" * 4_900 + "1",
+        "pyautogui.write('\ud800')",
         "(" * 60_000,
         "a" + ".b" * 30_000,
         "x = [" * 10_000,
