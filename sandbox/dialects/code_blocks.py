@@ -15,6 +15,7 @@ Inside of code it counts as a statement by itself, in any case and with a full s
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -44,6 +45,7 @@ _CODE_LIKE = re.compile(
 )
 _MAX_REPAIRS = 1
 _MAX_BLOCKS = 50
+_MAX_STATEMENTS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,8 +124,8 @@ def _fenced(lines: list[str]) -> _Found:
     prose: dict[int, str] = {}
     at = 0
     while at < len(lines):
-        if len(pieces) > _MAX_BLOCKS:
-            raise Rejected(f"there are more than {_MAX_BLOCKS} blocks of code")
+        if len(pieces) > _MAX_BLOCKS or sum(map(len, pieces.values())) > _MAX_STATEMENTS:
+            raise Rejected(f"there are more than {_MAX_BLOCKS} blocks or {_MAX_STATEMENTS} statements of code")
         before, fence, after = lines[at].partition(_FENCE)
         prose[at] = before
         content, closed, tail = after.rpartition(_FENCE)
@@ -141,9 +143,10 @@ def _fenced(lines: list[str]) -> _Found:
 def _block(lines: list[str], opener: int, first: str) -> tuple[int, list[ast.stmt]]:
     """The code from an opening fence on, and the line after it. A fence inside of a text to type does not close it."""
     rest = range(opener + 1, len(lines))
-    closers = [at for at in rest if lines[at].lstrip().startswith(_FENCE) or lines[at].rstrip().endswith(_FENCE)]
+    first_two = itertools.islice((at for at in rest if _closes(lines[at])), 2)
+    the_last = itertools.islice((at for at in reversed(rest) if _closes(lines[at])), 1)
     failure: SyntaxError | None = None
-    for closer in dict.fromkeys([*closers[:2], *closers[-1:], len(lines)]):
+    for closer in dict.fromkeys([*first_two, *the_last, len(lines)]):
         last = lines[closer].strip() if closer < len(lines) else _FENCE
         before, _, after = last.rpartition(_FENCE)
         try:
@@ -154,6 +157,10 @@ def _block(lines: list[str], opener: int, first: str) -> tuple[int, list[ast.stm
             return closer if after else closer + 1, piece
     assert failure is not None
     raise failure
+
+
+def _closes(line: str) -> bool:
+    return line.lstrip().startswith(_FENCE) or line.rstrip().endswith(_FENCE)
 
 
 def _without_language(info: str) -> str:

@@ -22,7 +22,7 @@ from sandbox.dialects.protocol import Rejected, explain
 
 __all__ = ["Host", "Ref", "Value", "parse_code", "run"]
 
-MAX_TOKENS = 5_000
+MAX_TOKENS = 4_000
 MAX_STEPS = 10_000
 MAX_DEPTH = 60
 MAX_ITEMS = 1_000

@@ -108,6 +108,7 @@ NOT_FOUND = [
     (f"Hm.\nfoo(1)\n{CODE}", "line 2: the name 'foo' is not known"),
     (f"Hm.\n{CODE}\nwhile foo: {CODE}\n", "`while` is not supported"),
     ("```WAIT```\n" * 60, "more than 50 blocks"),
+    (("```\n" + "x = 1\n" * 900 + "```\n") * 3, "or 1000 statements"),
     ("**DONE**\n" * 300, "repeated more than 200 times"),
 ]
 
