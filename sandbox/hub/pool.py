@@ -93,13 +93,13 @@ class Pool:
 
     def dispatch(self) -> None:
         """Give ready desktops to waiters, then start the boots that are due."""
-        for waiter in list(self.waiters):
-            if waiter.future.done():  # cancelled, and its worker has not run since
-                self.waiters.remove(waiter)
-                continue
-            ready = [slot for slot in self.slots.ready(waiter.spec) if not self._stale(slot)]
-            if ready:
-                slot = min(ready, key=lambda slot: slot.since)
+        self.waiters = [waiter for waiter in self.waiters if not waiter.future.done()]  # some were cancelled just now
+        ready = [slot for slot in self.slots.all if slot.state is State.READY and not self._stale(slot)]
+        ready.sort(key=lambda slot: slot.since)
+        for waiter in list(self.waiters) if ready else ():
+            slot = next((slot for slot in ready if slot.spec == waiter.spec), None)
+            if slot is not None:
+                ready.remove(slot)
                 self.waiters.remove(waiter)
                 self.slots.enter(slot, State.LEASED)
                 waiter.future.set_result(slot)
