@@ -5,7 +5,7 @@
     start_run (the unfinished one of the same plan, or a new one) -> plan_rollouts -> run_rollouts -> finish_run
 
 The oracle should always pass, the no-op never, and whoever calls everything infeasible only where that is right: on a
-machine where that holds, outcomes can be trusted; `problems` says where it does not. A random actor is there to look at.
+machine where that holds, outcomes can be trusted; `problems` says where it does not. A random actor is there to see.
 Groups are planned by the uniform sampler. A run's plan always gives the same rollout ids, so a run that was interrupted
 goes on where it was.
 """

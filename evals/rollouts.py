@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 
 from agent import Harness, run_episode
 from agent.policy import Policy
+from agent.task import EpisodeTask
 from sandbox.desktop import DesktopSpec
 from sandbox.errors import DesktopError
 from sandbox.hub import Hub
 from store import BlobStore, Trajectory, TrajectoryStore
 from store.errors import TrajectoryMissing
 from store.trajectory import ErrorInfo
-from verigen.runner import TaskRunner
 
 __all__ = ["Rollout", "run_rollouts"]
 
@@ -37,7 +37,7 @@ class Rollout:
 
     id: str
     """The trajectory's id; the same in every run of the same plan."""
-    task: TaskRunner
+    task: EpisodeTask
     spec: DesktopSpec
     policy: Policy
     group_id: str
