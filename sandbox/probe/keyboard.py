@@ -26,7 +26,8 @@ REBIND_QUIET_S = 0.25
 """Time for applications to read what was typed before keycodes change their meaning."""
 BIND_SETTLE_S = 0.04
 KEY_GAP_S = 0.002
-SHIFT_MASK, LOCK_MASK = X.ShiftMask, X.LockMask
+GROUP_SHIFT = 13
+"""Where the pointer's state has the group of the layout that is in force (two bits)."""
 
 
 class Keyboard:
@@ -45,31 +46,35 @@ class Keyboard:
         self._last_typed = 0.0
         self._width = 0
         self._map: dict[int, tuple[int, bool]] = {}
-        self._read_map()
-        self._modifier_codes = {code for row in connection.get_modifier_mapping() for code in row if code}
+        self._down: dict[str, tuple[int, bool]] = {}  # the keys that are held, whatever the layout becomes meanwhile
 
     def _read_map(self) -> None:
-        """Read the layout: for each symbol its key and whether it needs shift."""
+        """Read the layout as it is now: for each symbol its key and whether it needs shift.
+
+        It is the desktop's: programs change it, and switch between its groups (say, Latin and Cyrillic letters).
+        """
+        while self._display.pending_events():
+            self._display.next_event()  # every client is told of every change; nobody else takes these off the queue
         rows = self._display.get_keyboard_mapping(self._min, self._count)
+        group = self._display.screen().root.query_pointer().mask >> GROUP_SHIFT & 3
         self._width = max(len(row) for row in rows)
-        found: dict[int, tuple[int, bool]] = {}
-        empty = []
-        ours = set(self._bound.values())
+        bound = {code: symbol for symbol, code in self._bound.items()}
+        self._map, self._spare = {}, []
         for code, row in enumerate(rows, self._min):
-            if code in ours:
-                continue
+            if code in bound:
+                if all(symbol == bound[code] for symbol in row[:2]):
+                    continue
+                del self._bound[bound[code]]  # a new layout took the key away from us
             if not any(row):
-                empty.append(code)
-            for level in (0, 1):
-                if level < len(row) and row[level]:
-                    found.setdefault(row[level], (code, level == 1))
-        self._map = found
-        # Codes that once were bound by us and were cleared by somebody else are empty again.
-        self._spare = [code for code in empty if code not in ours]
+                self._spare.append(code)
+            for level, symbol in enumerate(_levels(row, group)):
+                if symbol:
+                    self._map.setdefault(symbol, (code, level == 1))
 
     def key_down(self, name: str) -> None:
         """Press a key and keep it down."""
-        code, shifted = self._code(keysym(name))
+        self._read_map()
+        code, shifted = self._down[name] = self._code(keysym(name))
         if shifted:
             self._event(X.KeyPress, self._shift())
         self._event(X.KeyPress, code)
@@ -77,7 +82,9 @@ class Keyboard:
 
     def key_up(self, name: str) -> None:
         """Release a key."""
-        code, shifted = self._code(keysym(name))
+        if name not in self._down:
+            self._read_map()
+        code, shifted = self._down.pop(name, None) or self._code(keysym(name))
         self._event(X.KeyRelease, code)
         if shifted:
             self._event(X.KeyRelease, self._shift())
@@ -98,6 +105,7 @@ class Keyboard:
 
     def press(self, names: Sequence[str], hold_s: float = 0.0) -> None:
         """Press a chord, hold it, release it in reverse order."""
+        self._read_map()
         self._bind([keysym(name) for name in names])
         with self.held(names):
             if hold_s:
@@ -108,7 +116,7 @@ class Keyboard:
     def type(self, text: str) -> None:
         """Type text exactly."""
         self._read_map()
-        lock = bool(self._display.screen().root.query_pointer().mask & LOCK_MASK)
+        lock = bool(self._display.screen().root.query_pointer().mask & X.LockMask)
         if lock:
             self._tap(self._code(keysym("capslock"))[0])
         try:
@@ -194,3 +202,17 @@ class Keyboard:
 
     def _event(self, kind: int, code: int) -> None:
         self._display.xtest_fake_input(kind, code)
+
+
+def _levels(row: Sequence[int], group: int) -> Sequence[int]:
+    """What a key gives in a group, plain and with shift.
+
+    The server lists the first two groups as pairs and pads keys that are alike in all groups; further groups stand where
+    only their number of levels tells, so there a key serves if it is alike in the first two.
+    """
+    first, second = row[:2], row[2:4]
+    if group == 0:
+        return first
+    if group == 1:
+        return second if any(second) else first
+    return first if first == second or not any(second) else ()
