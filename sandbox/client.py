@@ -143,7 +143,8 @@ class ProbeClient:
     async def close(self) -> None:
         """Hang up."""
         while self._idle:
-            self._idle.pop()[1].transport.abort()
+            _, writer = self._idle.pop()
+            writer.transport.abort()
         await asyncio.sleep(0)
 
 
