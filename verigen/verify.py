@@ -31,7 +31,7 @@ from verigen.gates.g3_noop import check_noop
 from verigen.gates.g4_oracle import check_oracle
 from verigen.gates.g5_negatives import check_negatives
 from verigen.gates.g6_alternatives import check_alternatives
-from verigen.gates.trial import DELAYS_S, run_trials
+from verigen.gates.trial import run_trials
 from verigen.proof import GateResult, Proof, find_proof, store_bundle, store_proof
 
 __all__ = ["verify", "verify_static"]
@@ -51,7 +51,7 @@ async def verify(
     blobs: BlobSink | None = None,
     progress: Callable[[Progress], None] = lambda progress: None,
     on_trajectory: Callable[[Trajectory], None] = lambda trajectory: None,
-    delays_s: tuple[float, float] = DELAYS_S,
+    delays_s: tuple[float, float] | None = None,
 ) -> Proof:
     """Run the gates of one bundle.
 
@@ -67,7 +67,7 @@ async def verify(
         blobs: keeps screenshots and evidence of the episodes; None discards them.
         progress: called when something ends.
         on_trajectory: given every episode's record.
-        delays_s: shortest and longest pause of the slowed oracles, seconds.
+        delays_s: shortest and longest pause of the slowed oracles, seconds; None for what suits their length.
 
     Raises:
         VerigenError: the hub's desktops are of another image.
@@ -113,7 +113,7 @@ def verify_static(bundle: Bundle) -> list[GateResult]:
     return gates
 
 
-async def _on_desktops(bench: Bench, delays_s: tuple[float, float]) -> list[GateResult]:
+async def _on_desktops(bench: Bench, delays_s: tuple[float, float] | None) -> list[GateResult]:
     gates: list[GateResult] = []
     reports = await run_trials(bench, delays_s=delays_s)
     for check in (check_setup, check_noop, check_oracle):

@@ -162,7 +162,7 @@ def _setup(bundle: Bundle) -> Iterator[str]:
         if is_command and (found := _LIVE_URL.search(text)):
             yield f"{where}: {found[0]!r} is a live address; use an asset"
         if is_command and (found := _CLOCK_PROGRAM.search(text)):
-            yield f"{where}: {text!r} reads the clock ({found[0].strip()})"
+            yield f"{where}: {text!r} reads the clock ({found[1] or found[0]})"
 
 
 def _texts(step: SetupStep | EvidenceRequest) -> Iterator[tuple[str, bool]]:

@@ -18,7 +18,7 @@ from sandbox.actions import Action, Answer, Done, Infeasible
 from sandbox.evidence import Evidence, EvidenceItem
 from verigen.checks import judge
 from verigen.checks.final_action import check_final_action
-from verigen.checks.model import AllOf, AnyOf, CheckNode, FinalActionCheck, NotCheck, ProcessCheck
+from verigen.checks.model import AllOf, AnyOf, CheckNode, FinalActionCheck, NotCheck
 from verigen.checks.tree import ItemLeaf, Leaf
 from verigen.gates import alter
 
@@ -55,7 +55,7 @@ def breaking(node: CheckNode, golden: Mutant, initial: Evidence, *, seed: int) -
         changes = alter.satisfy(leaf, item) if negated else alter.damage(leaf, item, rng)
         for what, changed in changes:
             yield _with_item(golden, leaf, what, changed)
-        if not negated and not (isinstance(leaf, ProcessCheck) and not leaf.running):
+        if not negated:
             yield _with_item(golden, leaf, "taken away", MISSING)
         before = initial.items[leaf.item]
         if not negated and before != item and _alone(leaf, before, golden) < 1:

@@ -18,16 +18,20 @@ from dataclasses import dataclass, replace
 
 from agent.errors import SetupFailed
 from sandbox.desktop import Desktop
+from verigen.bundle import Script
 from verigen.gates.bench import Bench, Report, ScriptRun
 from verigen.gates.fingerprint import Fingerprint, take_fingerprint
 from verigen.gates.g1_judge import wrong_endings
 
-__all__ = ["DELAYS_S", "NUM_NOOPS", "NUM_ORACLES", "NUM_SETUPS", "Trial", "run_trials"]
+__all__ = ["NUM_NOOPS", "NUM_ORACLES", "NUM_SETUPS", "Trial", "pauses", "run_trials"]
 
 NUM_SETUPS = 3
 NUM_NOOPS = 3
 NUM_ORACLES = 5
-DELAYS_S = (0.2, 2.0)
+MAX_PAUSE_S = 2.0
+MIN_PAUSE_S = 0.2
+PAUSES_S = 20.0
+"""The longest pauses of one episode add up to this at most, so that long scripts take bounded time to prove."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,16 +62,28 @@ class _Plan:
     oracle: bool
 
 
-async def run_trials(bench: Bench, *, delays_s: tuple[float, float] = DELAYS_S) -> list[Report[Trial]]:
-    """Run all trials of a bundle, several at once."""
+def pauses(script: Script) -> tuple[float, float]:
+    """Shortest and longest random pause before each action of a slowed script, seconds."""
+    longest = min(MAX_PAUSE_S, PAUSES_S / len(script))
+    return min(MIN_PAUSE_S, longest), longest
+
+
+async def run_trials(bench: Bench, *, delays_s: tuple[float, float] | None = None) -> list[Report[Trial]]:
+    """Run all trials of a bundle, several at once.
+
+    Args:
+        delays_s: pauses of the slowed oracles, seconds; None for what suits the oracle's length.
+    """
+    delays_s = pauses(bench.bundle.oracle) if delays_s is None else delays_s
     stages = [(number < NUM_NOOPS, True) for number in range(NUM_ORACLES)]
     if not _only_waits(bench):
         stages = [(True, False)] * NUM_NOOPS + [(False, True)] * NUM_ORACLES
     plans = [_Plan(number=number, noop=noop, oracle=oracle) for number, (noop, oracle) in enumerate(stages)]
 
     def settled(plan: _Plan, found: Sequence[Trial]) -> bool:
-        # A failed setup decides G2. Any other failure decides its own gate, but G2 and G3 still need their trials.
-        if any(trial.setup_error is not None for trial in found):
+        # A failed or differing setup decides G2. Any other failure decides its own gate, but G2 and G3 still need
+        # their trials.
+        if any(trial.setup_error is not None or trial.fingerprint != found[0].fingerprint for trial in found):
             return True
         return plan.number >= max(NUM_SETUPS, NUM_NOOPS) and not all(trial.ok for trial in found)
 
@@ -98,8 +114,8 @@ async def _trial(bench: Bench, desktop: Desktop, plan: _Plan, delays_s: tuple[fl
         }
         trial = replace(trial, noop=scores, noop_s=time.monotonic() - started)
     if plan.oracle and trial.ok:
-        pauses = delays_s if plan.number else None
-        run = await bench.run_script(desktop, bench.bundle.oracle, name="oracle", seed=plan.number, delays_s=pauses)
+        slowed = delays_s if plan.number else None
+        run = await bench.run_script(desktop, bench.bundle.oracle, name="oracle", seed=plan.number, delays_s=slowed)
         trial = replace(trial, oracle=run)
     return trial
 
