@@ -31,7 +31,7 @@ class Pointer:
     def __init__(self, connection: Any, width: int, height: int) -> None:
         self._display = connection
         self._width, self._height = width, height
-        self._last_click = (-1000, -1000, 0.0)
+        self._last_click = ("", -1000, -1000, 0.0)  # button, x, y, time
 
     def position(self) -> tuple[int, int]:
         """Where the pointer is, pixels."""
@@ -51,6 +51,7 @@ class Pointer:
 
     def down(self, button: str) -> None:
         """Press a button and keep it down."""
+        self._separate(button)
         self._button(X.ButtonPress, BUTTONS[button])
 
     def up(self, button: str) -> None:
@@ -63,16 +64,20 @@ class Pointer:
 
     def click(self, button: str, clicks: int) -> None:
         """Press and release `clicks` times where the pointer is."""
-        x, y = self.position()
-        last_x, last_y, when = self._last_click
-        if max(abs(x - last_x), abs(y - last_y)) < DOUBLE_CLICK_PX:
-            time.sleep(max(0.0, when + DOUBLE_CLICK_S - time.monotonic()))
+        self._separate(button)
         for number in range(clicks):
             if number:
                 time.sleep(MULTI_CLICK_GAP_S)
-            self.down(button)
-            self.up(button)
-        self._last_click = (x, y, time.monotonic())
+            self._button(X.ButtonPress, BUTTONS[button])
+            self._button(X.ButtonRelease, BUTTONS[button])
+        self._last_click = (button, *self.position(), time.monotonic())
+
+    def _separate(self, button: str) -> None:
+        """Wait until a press here is no second click of the click before."""
+        last_button, last_x, last_y, when = self._last_click
+        x, y = self.position()
+        if button == last_button and max(abs(x - last_x), abs(y - last_y)) < DOUBLE_CLICK_PX:
+            time.sleep(max(0.0, when + DOUBLE_CLICK_S - time.monotonic()))
 
     def drag(self, path: Sequence[tuple[int, int]], button: str) -> None:
         """Press at the first point, pass through the others in small steps, release at the last.
