@@ -1,0 +1,114 @@
+"""Text typed is text received: what the keyboard sends arrives in a real editor and a real terminal, exactly."""
+
+from __future__ import annotations
+
+import string
+from typing import Any
+
+import pytest
+
+from sandbox.backends.local import LocalDesktop
+from tests.support.live import act, edit, python, sh, start, wait_for
+
+pytestmark = pytest.mark.desktop
+
+PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F))
+CJK = "".join(chr(0x4E00 + 7 * number) for number in range(400))
+"""More new symbols than any keyboard has spare keycodes (248 at most)."""
+
+
+def typed(text: str) -> dict[str, Any]:
+    return {"kind": "type", "text": text}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"-n --help\n{PRINTABLE}\na\tb\n\n\tc \"d\" 'e' `f` “g” «h»\n",
+        "é à ß ñ Ø ½ § ¿ 中文 日本語 한국어 Ελληνικά Русский עברית 😀🎉 a😀b 👩‍🚀",
+        "e\u0301 combining, a\u00a0no-break, \u200bzero width, \u2028line separator",
+        "aaAAaa!!11éé中中 aAéÉ" * 10,
+    ],
+    ids=["ascii", "scripts", "invisible", "repeats"],
+)
+async def test_an_editor_receives_the_text(shared: LocalDesktop, text: str) -> None:
+    assert await edit(shared, typed(text)) == text
+
+
+async def test_two_thousand_characters_arrive_in_order(shared: LocalDesktop) -> None:
+    text = "".join(f"{number:04d} " for number in range(400))
+    assert await edit(shared, typed(text)) == text
+
+
+async def test_more_new_symbols_than_spare_keys(shared: LocalDesktop) -> None:
+    assert await edit(shared, typed(CJK)) == CJK
+
+
+async def test_symbols_alternate_between_texts(shared: LocalDesktop) -> None:
+    pieces = [CJK[start : start + 15] for start in range(0, 60, 15)]
+    assert await edit(shared, *(typed(piece + "é€") for piece in pieces)) == "".join(piece + "é€" for piece in pieces)
+
+
+async def test_caps_lock_does_not_change_text_and_stays_on(shared: LocalDesktop) -> None:
+    lock = {"kind": "press", "keys": ["capslock"]}
+    text = "Mixed CASE é É 中 1!"
+    # The key `a` alone shows that the lock is still on: that is what a lock is for.
+    after = {"kind": "press", "keys": ["a"]}
+    assert await edit(shared, lock, typed(text), after, lock, typed("b")) == f"{text}Ab"
+
+
+async def test_a_held_control_key_makes_shortcuts_and_releasing_it_makes_text(shared: LocalDesktop) -> None:
+    down, up = {"kind": "key_down", "key": "ctrl"}, {"kind": "key_up", "key": "ctrl"}
+    assert await edit(shared, down, typed("a"), up, typed("replaced"), before="all of this\n") == "replaced"
+
+
+@pytest.mark.parametrize("layout", ["de", "ru"])
+async def test_text_is_exact_under_another_layout(desktop: LocalDesktop, layout: str) -> None:
+    text = 'yz YZ q!@#[]{}\\|~"/<> é ü ж € 中'
+    before = await edit(desktop, typed("é ü ж"))
+    await sh(desktop, f"setxkbmap {layout}")
+    assert await edit(desktop, typed(text)) == text
+    assert before == "é ü ж"
+
+
+async def test_a_shortcut_works_under_another_layout(desktop: LocalDesktop) -> None:
+    await sh(desktop, "setxkbmap de")  # where the key that says `y` elsewhere says `z`
+    select_all, undo = ({"kind": "press", "keys": ["ctrl", key]} for key in "az")
+    capital = {"kind": "press", "keys": ["shift", "y"]}
+    end = {"kind": "press", "keys": ["ctrl", "end"]}
+    assert await edit(desktop, typed("a"), select_all, undo, end, capital, before="kept") == "keptY"
+
+
+async def test_a_terminal_receives_the_text(shared: LocalDesktop) -> None:
+    text = PRINTABLE + " é à ß 中文 日本 😀 -- " + CJK[:50]
+    await start(shared, ["xfce4-terminal", "--command", "cat"], "xfce4-terminal")
+    await act(shared, {"kind": "press", "keys": ["ctrl", "shift", "w"]})
+    await start(shared, ["xfce4-terminal", "--command", "dd of=typed.txt status=none"], "xfce4-terminal")
+    await act(shared, typed(text + "\n"), {"kind": "press", "keys": ["ctrl", "d"]})
+
+    async def written() -> str:
+        return await sh(shared, "cat typed.txt")
+
+    assert await wait_for("the terminal's file", written) == text + "\n"
+
+
+async def test_single_characters_of_every_kind_are_keys(shared: LocalDesktop) -> None:
+    keys = [*string.ascii_letters, *string.digits, *"!@#$%^&*()_+{}|:<>?", "é", "€", "中"]
+    assert await edit(shared, *({"kind": "press", "keys": [key]} for key in keys)) == "".join(keys)
+
+
+LOCK_GROUP = """
+import ctypes, sys
+x = ctypes.CDLL("libX11.so.6")
+x.XOpenDisplay.restype = ctypes.c_void_p
+d = ctypes.c_void_p(x.XOpenDisplay(None))
+x.XkbLockGroup(d, 0x100, int(sys.argv[1]))
+x.XSync(d, 0)
+"""
+
+
+async def test_text_is_exact_while_another_group_of_the_layout_is_in_force(desktop: LocalDesktop) -> None:
+    await sh(desktop, "setxkbmap us,ru")
+    await python(desktop, LOCK_GROUP, "1")
+    text = "latin Ελλ кир é 1!\n"
+    assert await edit(desktop, typed(text), {"kind": "press", "keys": ["b"]}) == text + "b"
