@@ -207,8 +207,8 @@ class Keyboard:
 def _levels(row: Sequence[int], group: int) -> Sequence[int]:
     """What a key gives in a group, plain and with shift.
 
-    The server lists the first two groups as pairs and pads keys that are alike in all groups. Where further groups stand
-    depends on their levels, so there a key serves if it is alike in the first two.
+    The server lists the first two groups as pairs and pads keys that are alike in all groups. Where further groups
+    stand depends on their levels, so there a key serves if it is alike in the first two.
     """
     first, second = row[:2], row[2:4]
     if group == 0:
