@@ -24,6 +24,8 @@ __all__ = ["CommandFailed", "Drain", "Outcome", "Process", "SpawnerLink", "run"]
 
 MAX_REQUEST = 120_000
 CHUNK = 1 << 16
+START_TIMEOUT_S = 5.0
+"""The desktop can stop a program of its own before it runs; then whoever asked for it gives up."""
 
 
 class CommandFailed(Exception):
@@ -107,9 +109,11 @@ class SpawnerLink:
                         process.finish(message["status"])
                     else:  # it ended before its pid was taken note of
                         self._early[message["exit"]] = message["status"]
-                else:
+                elif message["ref"] in self._waiting:
                     self._replies[message["ref"]] = message
                     self._waiting[message["ref"]].set()
+                elif "pid" in message:  # nobody waits any more
+                    self._kill(message["pid"], signal.SIGKILL)
 
     def display_ready(self) -> None:
         """The display is configured: the session may start."""
@@ -138,10 +142,12 @@ class SpawnerLink:
                 f"the command is {len(data)} bytes long; the limit is {MAX_REQUEST}: put data in a file"
             )
         self._link.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
-        event.wait()
+        event.wait(START_TIMEOUT_S)
         with self._lock:
             del self._waiting[ref]
-            reply = self._replies.pop(ref)
+            reply = self._replies.pop(ref, None)
+            if reply is None:
+                raise CommandFailed(f"{argv[0]} did not start within {START_TIMEOUT_S:g} s", full=True)
             if "error" in reply:
                 raise CommandFailed(f"{argv[0]}: {reply['error']}", full=reply["full"])
             process = Process(reply["pid"])
@@ -154,7 +160,10 @@ class SpawnerLink:
 
     def kill(self, process: Process, signum: int = signal.SIGKILL) -> None:
         """Signal the command's process group."""
-        self._link.send(json.dumps({"op": "kill", "pid": process.pid, "signal": int(signum)}).encode())
+        self._kill(process.pid, signum)
+
+    def _kill(self, pid: int, signum: int) -> None:
+        self._link.send(json.dumps({"op": "kill", "pid": pid, "signal": int(signum)}).encode())
 
 
 class Drain(threading.Thread):

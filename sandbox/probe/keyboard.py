@@ -82,9 +82,11 @@ class Keyboard:
 
     def key_up(self, name: str) -> None:
         """Release a key."""
-        if name not in self._down:
+        if name in self._down:
+            code, shifted = self._down.pop(name)
+        else:
             self._read_map()
-        code, shifted = self._down.pop(name, None) or self._code(keysym(name))
+            code, shifted = self._code(keysym(name))
         self._event(X.KeyRelease, code)
         if shifted:
             self._event(X.KeyRelease, self._shift())

@@ -7,7 +7,6 @@ caller being able to give up on it (the caller's deadline closes the connection,
 
 from __future__ import annotations
 
-import collections
 import hmac
 import os
 import socket
@@ -25,104 +24,17 @@ from sandbox.probe.commands import CommandFailed, Drain, SpawnerLink, run
 from sandbox.probe.files import FileRefused, Files
 from sandbox.probe.keyboard import Keyboard
 from sandbox.probe.pointer import Pointer
+from sandbox.probe.requests import Body, Memory, Refused, Reply
 from sandbox.probe.screen import Screen
 from sandbox.probe.settle import DamageWatcher
 from sandbox.probe.windows import WindowReader
-from sandbox.probe.wire import VERSION, WireError, encode, recv_exactly, recv_message
+from sandbox.probe.wire import VERSION, WireError, encode, recv_message
 
 __all__ = ["serve"]
 
 SOCKET = "/run/frontdesk/ctl/probe.sock"
 CAPABILITIES = ["step", "ready", "exec", "spawn", "read_file", "write_file", "collect", "health"]
-REMEMBERED = 4096
-REMEMBERED_BODIES = 8
 MAX_NODES = 5000
-
-Reply = tuple[dict[str, Any], bytes]
-
-
-class Refused(Exception):
-    """An answer that is an error. `kind` becomes its type on the wire."""
-
-    def __init__(self, kind: str, message: str, state: dict[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.state = state or {}
-
-
-class Memory:
-    """Remembers requests that had an effect, so that none is executed twice."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Condition()
-        self._answers: collections.OrderedDict[str, Reply | None] = collections.OrderedDict()
-        self._bodies: collections.deque[str] = collections.deque()
-
-    def claim(self, request_id: str) -> Reply | None:
-        """None: it is new and yours to execute. Otherwise the first answer, awaited if need be."""
-        with self._lock:
-            if request_id not in self._answers:
-                self._answers[request_id] = None
-                while len(self._answers) > REMEMBERED:
-                    self._answers.popitem(last=False)
-                return None
-            while (answer := self._answers.get(request_id)) is None:
-                if request_id not in self._answers:
-                    raise Refused("BadRequest", f"request {request_id} was executed long ago")
-                self._lock.wait()
-            return answer
-
-    def keep(self, request_id: str, answer: Reply) -> None:
-        """Store the answer of a claimed request."""
-        with self._lock:
-            if request_id in self._answers:
-                self._answers[request_id] = answer
-                self._bodies.append(request_id)
-                if len(self._bodies) > REMEMBERED_BODIES:
-                    old = self._bodies.popleft()
-                    if self._answers.get(old):
-                        gone = {
-                            "error": {
-                                "type": "BadRequest",
-                                "message": f"request {old} was executed; its answer is no longer kept",
-                                "state": {},
-                            }
-                        }
-                        self._answers[old] = (gone, b"")
-            self._lock.notify_all()
-
-
-class Body:
-    """The bytes that follow a request's JSON. What nobody took is dropped, so that the next request is found."""
-
-    def __init__(self, connection: socket.socket, length: int) -> None:
-        self._connection = connection
-        self.left = length
-
-    def take(self, count: int) -> bytes:
-        """Some bytes, `count` at most; none when the peer hung up."""
-        data = self._connection.recv(min(count, self.left))
-        self.left -= len(data)
-        return data
-
-    def all(self) -> bytes:
-        """Everything that is left.
-
-        Raises:
-            WireError: the peer hung up first.
-        """
-        count, self.left = self.left, 0
-        return recv_exactly(self._connection, count)
-
-    def drop(self) -> None:
-        """Read and forget the rest.
-
-        Raises:
-            WireError: the peer hung up first.
-        """
-        while self.left:
-            if not self.take(1 << 20):
-                raise WireError("the peer hung up in the middle of a message")
 
 
 class Probe:

@@ -40,15 +40,7 @@ SESSION = "/usr/lib/frontdesk/session"
 
 
 class SpawnFailed(Exception):
-    """A program could not be started; the message says why.
-
-    Args:
-        full: the desktop's own limits are the reason, not the request.
-    """
-
-    def __init__(self, reason: str, *, full: bool = False) -> None:
-        super().__init__(reason)
-        self.full = full
+    """A program could not be started; the message says why."""
 
 
 class Spawner:
@@ -74,6 +66,8 @@ class Spawner:
         self._framebuffer = -1
         self._link: socket.socket | None = None
         self._owned: dict[int, bool] = {}  # pid -> whether it outlives the probe that asked for it
+        self._starting: dict[int, tuple[int, int]] = {}  # descriptor that tells of the start -> (ref, pid)
+        self._ended: dict[int, int] = {}  # pid -> exit status of what ended before its start was noticed
         self._probe_starts: list[float] = []
         self._facts: dict[str, str] = {"probe_restarts": "0"}
 
@@ -89,6 +83,8 @@ class Spawner:
                     self._drain_wakeups()
                 elif key.fd == self._log_r:
                     self._forward_log()
+                elif key.fd in self._starting:
+                    self._finish_start(key.fd)
                 elif self._link is not None and key.fd == self._link.fileno():
                     self._serve_link()
             self._reap()
@@ -104,7 +100,7 @@ class Spawner:
         argv += [f"{self._config['width']}x{self._config['height']}x24", "-dpi", str(self._config["dpi"])]
         argv += ["-fbdir", FRAMEBUFFER_DIR, "-nolisten", "tcp", "-nolisten", "local", "-ac", "-noreset"]
         argv += ["-s", "0", "-maxclients", "512"]
-        self._xserver = self._fork("xserver", argv, self._config["env"]["root"], "/", None)
+        self._xserver = self._start("xserver", argv, self._config["env"]["root"], "/")
         os.close(ready_w)
         ready = b""
         while not ready.endswith(b"\n"):
@@ -158,11 +154,27 @@ class Spawner:
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
 
-    def _fork(self, who: str, argv: list[str], env: dict[str, str], cwd: str, fds: list[int] | None) -> int:
-        """Start argv as a session of its own and return its pid.
+    def _start(self, who: str, argv: list[str], env: dict[str, str], cwd: str) -> int:
+        """Start a program of the desktop itself and return its pid.
 
         Raises:
             SpawnFailed: it could not be executed.
+        """
+        pid, error_r = self._fork(who, argv, env, cwd, None)
+        problem = _read_problem(error_r)
+        if problem:
+            raise SpawnFailed(problem)
+        return pid
+
+    def _fork(self, who: str, argv: list[str], env: dict[str, str], cwd: str, fds: list[int] | None) -> tuple[int, int]:
+        """Fork a session of its own that becomes argv.
+
+        Returns:
+            The pid, and a descriptor that gives the reason if it cannot become argv and then ends, however it goes. A
+            child under the desktop's uid can be stopped by the desktop before that, so do not wait for it there.
+
+        Raises:
+            SpawnFailed: there is no room for a process.
         """
         error_r, error_w = os.pipe()
         try:
@@ -170,7 +182,7 @@ class Spawner:
         except OSError as error:  # the desktop is at its limit of processes or memory
             os.close(error_r)
             os.close(error_w)
-            raise SpawnFailed(f"the desktop has no room for another process: {error.strerror}", full=True) from error
+            raise SpawnFailed(f"the desktop has no room for another process: {error.strerror}") from error
         if pid == 0:
             try:
                 self._child(who, argv, env, cwd, fds, error_w)
@@ -180,16 +192,12 @@ class Spawner:
             finally:
                 os._exit(127)
         os.close(error_w)
-        problem = os.read(error_r, 4096).decode()
-        os.close(error_r)
-        if problem:
-            raise SpawnFailed(problem)
-        return pid
+        return pid, error_r
 
     def _child(
         self, who: str, argv: list[str], env: dict[str, str], cwd: str, fds: list[int] | None, started: int
     ) -> None:
-        """Become the program. The parent waits until `started` is closed, which executing a program does."""
+        """Become the program. The start is over when `started` is closed, which executing a program does."""
         os.setsid()
         if fds is not None:
             for number, fd in enumerate(fds):
@@ -212,7 +220,7 @@ class Spawner:
 
     def _start_session(self) -> None:
         home = self._config["env"]["user"]["HOME"]
-        self._session = self._fork("user", [SESSION], self._config["env"]["user"], home, None)
+        self._session = self._start("user", [SESSION], self._config["env"]["user"], home)
 
     # -- serving ------------------------------------------------------------------------------------------------
 
@@ -248,8 +256,11 @@ class Spawner:
             elif pid == self._session:
                 self._fact("session", f"gone ({_ending(code)})")
             elif pid in self._owned:
-                del self._owned[pid]
-                self._send({"exit": pid, "status": code})
+                if any(pid == starting for _, starting in self._starting.values()):
+                    self._ended[pid] = code
+                else:
+                    del self._owned[pid]
+                    self._send({"exit": pid, "status": code})
 
     def _lose_probe(self, code: int) -> None:
         assert self._link is not None
@@ -262,6 +273,11 @@ class Spawner:
             if not detached:  # nobody is left who waits for it
                 _kill_group(pid, signal.SIGKILL)
         self._owned.clear()
+        for fd in self._starting:
+            self._selector.unregister(fd)
+            os.close(fd)
+        self._starting.clear()
+        self._ended.clear()
 
     def _fact(self, name: str, value: str) -> None:
         self._facts[name] = value
@@ -300,12 +316,35 @@ class Spawner:
         who = message["user"]
         env = {**self._config["env"][who], **message["env"]}
         try:
-            pid = self._fork(who, message["argv"], env, message["cwd"], fds)
+            pid, error_r = self._fork(who, message["argv"], env, message["cwd"], fds)
         except SpawnFailed as error:
-            self._send({"ref": message["ref"], "error": str(error), "full": error.full})
+            self._send({"ref": message["ref"], "error": str(error), "full": True})
             return
         self._owned[pid] = message["detached"]
-        self._send({"ref": message["ref"], "pid": pid})
+        self._starting[error_r] = message["ref"], pid
+        self._selector.register(error_r, selectors.EVENT_READ)
+
+    def _finish_start(self, fd: int) -> None:
+        """Tell the probe how a start went."""
+        ref, pid = self._starting.pop(fd)
+        self._selector.unregister(fd)
+        problem, status = _read_problem(fd), self._ended.pop(pid, None)
+        if problem:
+            del self._owned[pid]
+            self._send({"ref": ref, "error": problem, "full": False})
+            return
+        self._send({"ref": ref, "pid": pid})
+        if status is not None:
+            del self._owned[pid]
+            self._send({"exit": pid, "status": status})
+
+
+def _read_problem(fd: int) -> str:
+    """What a forked child says of its start; nothing when it went well."""
+    try:
+        return os.read(fd, 4096).decode()
+    finally:
+        os.close(fd)
 
 
 def _receive(link: socket.socket) -> tuple[bytes, list[int]]:
@@ -321,8 +360,8 @@ def _receive(link: socket.socket) -> tuple[bytes, list[int]]:
 def _kill_group(pid: int, signum: int) -> None:
     try:
         os.killpg(pid, signum)
-    except (ProcessLookupError, PermissionError):
-        pass
+    except ProcessLookupError:  # it has not made its group yet
+        os.kill(pid, signum)
 
 
 def _ending(code: int) -> str:
