@@ -1,6 +1,20 @@
 """Which task to practise next, and how often: arithmetic on outcomes, nothing else."""
 
-from frontier.protocol import Allocation, RolloutOutcome, Sampler, Verdict
+from frontier.band import BandSampler
+from frontier.ema_gaussian import EmaGaussianConfig, EmaGaussianSampler
+from frontier.protocol import Allocation, AsksForGates, GateRequest, RolloutOutcome, Sampler, TaskInfo, Verdict
 from frontier.uniform import UniformSampler
 
-__all__ = ["Allocation", "RolloutOutcome", "Sampler", "UniformSampler", "Verdict"]
+__all__ = [
+    "Allocation",
+    "AsksForGates",
+    "BandSampler",
+    "EmaGaussianConfig",
+    "EmaGaussianSampler",
+    "GateRequest",
+    "RolloutOutcome",
+    "Sampler",
+    "TaskInfo",
+    "UniformSampler",
+    "Verdict",
+]

@@ -19,13 +19,39 @@ Rules that every sampler keeps (property tests):
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
-__all__ = ["Allocation", "RolloutOutcome", "Sampler", "Verdict"]
+__all__ = ["Allocation", "AsksForGates", "GateRequest", "RolloutOutcome", "Sampler", "TaskInfo", "Verdict"]
 
 Verdict = Literal["pass", "fail", "infra_error"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskInfo:
+    """What is known of a task before anybody practises it."""
+
+    task: str
+    """The task's id."""
+    cell: str = ""
+    """App and skill: tasks of one cell improve together."""
+    seed_state: str = ""
+    """The start state that it was made from; empty when it shares it with no other."""
+    template: str = ""
+    """The recipe that it was made by; empty when it shares it with no other."""
+    turns: float = 10.0
+    """Turns that a rollout is expected to take."""
+    seconds_per_turn: float = 1.0
+    pilot_passes: int = 0
+    """Passes among the pilot rollouts of its gates."""
+    pilot_rollouts: int = 0
+
+    def __post_init__(self) -> None:
+        if self.turns <= 0 or self.seconds_per_turn <= 0:
+            raise ValueError(f"task {self.task}: turns and seconds per turn must be above 0")
+        if not 0 <= self.pilot_passes <= self.pilot_rollouts:
+            raise ValueError(f"task {self.task}: {self.pilot_passes} passes of {self.pilot_rollouts} pilot rollouts")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,8 +87,25 @@ class RolloutOutcome:
             raise ValueError(f"rollout {self.rollout_id}: a reward is given exactly when it passed or failed")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GateRequest:
+    """A task whose check is doubted: its gates should run again, and their answer decides."""
+
+    task: str
+    reason: str
+    """One sentence."""
+
+
 class Sampler(Protocol):
     """Decides what is practised."""
+
+    def add(self, tasks: Iterable[TaskInfo]) -> None:
+        """Take new tasks into the pool.
+
+        Raises:
+            ValueError: a task is in the pool already.
+        """
+        ...
 
     def plan(self, budget: int, version: int) -> list[Allocation]:
         """Choose the groups to start now.
@@ -98,4 +141,25 @@ class Sampler(Protocol):
         Raises:
             ValueError: the state is of another kind or configuration.
         """
+        ...
+
+
+@runtime_checkable
+class AsksForGates(Protocol):
+    """A sampler that doubts tasks."""
+
+    def gate_requests(self) -> list[GateRequest]:
+        """The tasks whose gates should run now; each stays in the list until it is answered."""
+        ...
+
+    def gate_answer(self, task: str, *, passed: bool, version: int) -> None:
+        """Tell what the gates of a task said.
+
+        Raises:
+            ValueError: no gates were asked for.
+        """
+        ...
+
+    def held(self) -> dict[str, str]:
+        """The tasks that it does not spend rollouts on because their check is doubted (QUARANTINE) or bad (BROKEN)."""
         ...

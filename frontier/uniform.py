@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from frontier.protocol import Allocation, RolloutOutcome
+from frontier.protocol import Allocation, RolloutOutcome, TaskInfo
 
 __all__ = ["UniformSampler"]
 
@@ -45,6 +45,14 @@ class UniformSampler:
         self._open: dict[str, _OpenGroup] = {}
         self._recorded: set[str] = set()
         self._next_group = 0
+
+    def add(self, tasks: Iterable[TaskInfo]) -> None:
+        """Take new tasks in, at the fewest groups of the old ones."""
+        new = [info.task for info in tasks]
+        if taken := sorted({task for task in new if task in self._rounds or new.count(task) > 1}):
+            raise ValueError(f"the pool has these tasks already: {taken}")
+        floor = min(self._rounds.values(), default=0)
+        self._rounds |= dict.fromkeys(new, floor)
 
     def plan(self, budget: int, version: int) -> list[Allocation]:
         """Fill the budget with groups of tasks that have had the fewest."""

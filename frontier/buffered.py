@@ -1,0 +1,199 @@
+"""What samplers that learn from outcomes share: groups in flight, and outcomes kept until the next plan.
+
+::
+
+    plan -> open group -- record x n --> closed --.
+                |`------- cancel ------> ended ----+--> next plan: digested in the order of the groups' numbers
+                |                          `-- late outcomes of an ended group count as well
+                `-- never ended: in flight
+
+Outcomes change nothing until the next plan, which takes them in the order of their groups. So what a sampler knows
+does not depend on the order in which outcomes came between two plans.
+
+An outcome of a group that is complete, unknown or cancelled more than `LATE_VERSIONS` ago is dropped. So the memory of
+rollout ids is bounded by the groups in flight and the recently cancelled ones.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from frontier.protocol import Allocation, RolloutOutcome, TaskInfo
+
+__all__ = ["LATE_VERSIONS", "BufferedSampler", "GroupResult"]
+
+LATE_VERSIONS = 64
+"""Versions after which a cancelled group's stragglers are no news."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """What a group, or the late part of a cancelled one, has to say."""
+
+    number: int
+    """The group's place in the order of planning."""
+    task: str
+    version: int
+    """The oldest version that acted in it."""
+    passes: int
+    graded: int
+    """Rollouts that passed or failed; 0 when the infrastructure failed them all."""
+    seconds_ms: int
+    """Of the graded rollouts together. Whole, so that their sum has no order."""
+
+
+class BufferedSampler(ABC):
+    """A `Sampler` whose subclass says which groups to start and what closed groups mean.
+
+    Args:
+        prefix: starts every group id.
+    """
+
+    def __init__(self, *, prefix: str) -> None:
+        self._prefix = prefix
+        self._next_group = 0
+        self._open: dict[str, _Group] = {}
+        self._ended: dict[str, _Group] = {}
+        self._news: dict[int, GroupResult] = {}
+        self._version = 0
+
+    @abstractmethod
+    def add(self, tasks: Iterable[TaskInfo]) -> None:
+        """Take new tasks into the pool."""
+
+    @abstractmethod
+    def _digest(self, results: list[GroupResult], version: int) -> None:
+        """Learn from closed groups, given in the order of their numbers."""
+
+    @abstractmethod
+    def _choose(self, budget: int, version: int) -> list[tuple[str, int]]:
+        """Tasks and rollouts of the groups to start, within the budget."""
+
+    @abstractmethod
+    def _knows(self, task: str) -> bool:
+        """Whether the task is in the pool."""
+
+    def plan(self, budget: int, version: int) -> list[Allocation]:
+        """Learn from what was recorded, then choose the groups to start."""
+        self._absorb(version)
+        chosen = self._choose(budget, version) if budget > 0 else []
+        return [self._start(task, n, version) for task, n in chosen]
+
+    def record(self, outcome: RolloutOutcome) -> bool:
+        """Take in one outcome; it tells at the first plan after its group has closed."""
+        late = outcome.group_id not in self._open
+        group = self._ended.get(outcome.group_id) if late else self._open[outcome.group_id]
+        if group is None:
+            return False
+        if group.task != outcome.task:
+            raise ValueError(
+                f"rollout {outcome.rollout_id} is of task {outcome.task}, its group {outcome.group_id} of {group.task}"
+            )
+        if outcome.rollout_id in group.seen or len(group.seen) == group.n:
+            return False
+        group.seen.add(outcome.rollout_id)
+        if outcome.verdict != "infra_error":
+            passed = outcome.verdict == "pass"
+            group.take(passed=passed, version=outcome.version, seconds_ms=round(outcome.seconds * 1000))
+        if late:
+            self._report(group)
+        elif len(group.seen) == group.n:
+            del self._open[outcome.group_id]
+            self._report(group)
+        return True
+
+    def cancel(self, group_id: str) -> None:
+        """Close the group early; outcomes that still come count as news of their own."""
+        group = self._open.pop(group_id, None)
+        if group is not None:
+            self._ended[group_id] = group
+            self._report(group)
+
+    @property
+    def in_flight(self) -> dict[str, int]:
+        """Rollouts that are still missing, by open group."""
+        return {group_id: group.n - len(group.seen) for group_id, group in self._open.items()}
+
+    def _absorb(self, version: int) -> None:
+        """Digest the news; time does not run backwards."""
+        self._version = max(self._version, version)
+        results = [self._news[number] for number in sorted(self._news)]
+        self._news = {}
+        self._digest([result for result in results if self._knows(result.task)], self._version)
+        limit = self._version - LATE_VERSIONS
+        self._ended = {group_id: group for group_id, group in self._ended.items() if group.planned >= limit}
+
+    def _start(self, task: str, n: int, version: int) -> Allocation:
+        group_id = f"{self._prefix}{self._next_group:06d}"
+        self._open[group_id] = _Group(self._next_group, task, n, version)
+        self._next_group += 1
+        return Allocation(group_id=group_id, task=task, n=n)
+
+    def _report(self, group: _Group) -> None:
+        """Move what the group has gathered to the news."""
+        told = self._news.get(group.number)
+        passes, graded, spent, version = group.passes, group.graded, group.seconds_ms, group.oldest
+        if told is not None:
+            passes, graded, spent = passes + told.passes, graded + told.graded, spent + told.seconds_ms
+            version = min(version, told.version)
+        self._news[group.number] = GroupResult(group.number, group.task, version, passes, graded, spent)
+        group.passes = group.graded = group.seconds_ms = 0
+
+    def _base_state(self) -> dict[str, Any]:
+        return {
+            "prefix": self._prefix,
+            "next_group": self._next_group,
+            "version": self._version,
+            "open": {group_id: group.state() for group_id, group in sorted(self._open.items())},
+            "ended": {group_id: group.state() for group_id, group in sorted(self._ended.items())},
+            "news": [
+                [news.number, news.task, news.version, news.passes, news.graded, news.seconds_ms]
+                for _, news in sorted(self._news.items())
+            ],
+        }
+
+    def _restore_base(self, state: Mapping[str, Any]) -> None:
+        self._prefix = state["prefix"]
+        self._next_group = state["next_group"]
+        self._version = state["version"]
+        self._open = {group_id: _Group.restored(saved) for group_id, saved in state["open"].items()}
+        self._ended = {group_id: _Group.restored(saved) for group_id, saved in state["ended"].items()}
+        self._news = {row[0]: GroupResult(*row) for row in state["news"]}
+
+
+class _Group:
+    """A group that was planned: who it is, and what came back since it was last reported."""
+
+    __slots__ = ("graded", "n", "number", "oldest", "passes", "planned", "seconds_ms", "seen", "task")
+
+    def __init__(self, number: int, task: str, n: int, planned: int) -> None:
+        self.number = number
+        self.task = task
+        self.n = n
+        self.planned = planned
+        self.oldest = planned
+        self.passes = 0
+        self.graded = 0
+        self.seconds_ms = 0
+        self.seen: set[str] = set()
+
+    def take(self, *, passed: bool, version: int, seconds_ms: int) -> None:
+        self.oldest = min(self.oldest, version)
+        self.passes += passed
+        self.graded += 1
+        self.seconds_ms += seconds_ms
+
+    def state(self) -> list[Any]:
+        head = [self.number, self.task, self.n, self.planned, self.oldest, self.passes, self.graded, self.seconds_ms]
+        return [*head, sorted(self.seen)]
+
+    @classmethod
+    def restored(cls, saved: list[Any]) -> _Group:
+        number, task, n, planned, oldest, passes, graded, seconds_ms, seen = saved
+        group = cls(number, task, n, planned)
+        group.oldest, group.passes, group.graded, group.seconds_ms = oldest, passes, graded, seconds_ms
+        group.seen = set(seen)
+        return group

@@ -1,0 +1,221 @@
+"""A sampler and a simulated learner on one budget: who learns most from equal rollouts?
+
+::
+
+    iteration: tasks arrive -> gates that are due answer -> plan within (budget - cost of new gate runs) ->
+               outcomes are drawn at once, arrive after their delay, are recorded -> the learner practises them
+
+Everything is charged to the same budget of rollouts: failed infrastructure, dead groups, gate runs. The learner sees
+the graded outcomes whatever the sampler made of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from frontier.learners import Learner, make_learner
+from frontier.priors import WORLD
+from frontier.protocol import Allocation, AsksForGates, RolloutOutcome, Sampler, TaskInfo, Verdict
+
+__all__ = ["SimulationResult", "simulate"]
+
+RECALL_GROUPS = 16
+"""By which group of its own a coin-flip task should be known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SimulationResult:
+    """What became of one run."""
+
+    held_out: NDArray[np.float64]
+    """[iterations + 1] success on held-out tasks before each iteration and at the end."""
+    seconds: NDArray[np.float64]
+    """[iterations + 1] desktop seconds spent by then."""
+    coin_share: float
+    """Share of the rollouts that went to coin-flip tasks."""
+    live_share: float
+    """Share of the graded groups that were live."""
+    gate_share: float
+    """Share of the budget that went to gate runs."""
+    broken_found: int
+    """Coin-flip tasks that were BROKEN by their 16th group."""
+    broken_due: int
+    """Coin-flip tasks that were BROKEN by then, or had 16 groups without."""
+    good_held_share: float
+    """Share of the honest tasks' time in QUARANTINE or BROKEN."""
+    good_broken: int
+    """Honest tasks that were ever BROKEN."""
+    good_returned: int
+    """Those of them that came back before the end."""
+
+    @property
+    def auc(self) -> float:
+        """Mean held-out success over the budget."""
+        return float(self.held_out.mean())
+
+    @property
+    def final(self) -> float:
+        """Held-out success at the end."""
+        return float(self.held_out[-1])
+
+
+def simulate(
+    make_sampler: Callable[[list[TaskInfo]], Sampler],
+    family: str,
+    seed: int,
+    *,
+    coin_share: float = 0.0,
+    world: Mapping[str, int] = WORLD,
+) -> SimulationResult:
+    """Run one sampler with one learner.
+
+    Args:
+        make_sampler: given the tasks of the beginning.
+        family: key of `frontier.priors.FAMILIES`.
+        seed: decides the world; every sampler meets the same one.
+        coin_share: share of the tasks that pay at random.
+        world: sizes.
+    """
+    return _Run(make_sampler, make_learner(family, seed, coin_share, world), seed, world).go()
+
+
+class _Run:
+    def __init__(
+        self,
+        make_sampler: Callable[[list[TaskInfo]], Sampler],
+        learner: Learner,
+        seed: int,
+        world: Mapping[str, int],
+    ) -> None:
+        self._learner = learner
+        self._world = world
+        self._infos = learner.infos()
+        self._index = {info.task: k for k, info in enumerate(self._infos)}
+        self._sampler = make_sampler([self._infos[k] for k in np.flatnonzero(learner.arrives == 0)])
+        self._rng = np.random.default_rng([seed, 1])
+        self._arrivals: dict[int, list[tuple[Allocation, list[RolloutOutcome]]]] = {}
+        self._gates: dict[int, list[str]] = {}
+        self._running: set[str] = set()
+        self._debt = 0.0
+        self._honest = np.isnan(learner.coin)
+        self._groups = np.zeros(len(self._infos), np.int64)
+        self._broken_at = np.full(len(self._infos), -1)
+        """Groups that the task had had when it was BROKEN for the first time; -1 if it never was."""
+        self._broken_now = np.zeros(len(self._infos), bool)
+        self._held_time = self._good_time = 0
+        self._rollouts = self._coin_rollouts = self._graded_groups = self._live_groups = 0
+        self._gate_rollouts = self._seconds = 0.0
+
+    def go(self) -> SimulationResult:
+        learner, held_out, seconds = self._learner, [self._learner.held_out_success()], [0.0]
+        for iteration in range(self._world["iterations"]):
+            learner.begin(iteration)
+            if iteration and (new := np.flatnonzero(learner.arrives == iteration)).size:
+                self._sampler.add([self._infos[k] for k in new])
+            budget = self._gate_runs(iteration)
+            self._start(self._sampler.plan(budget, iteration), iteration)
+            self._finish(iteration)
+            self._watch(iteration)
+            held_out.append(learner.held_out_success())
+            seconds.append(self._seconds)
+        due = ~self._honest & ((self._groups >= RECALL_GROUPS) | (self._broken_at >= 0))
+        found = due & (self._broken_at >= 0) & (self._broken_at <= RECALL_GROUPS)
+        wrongly = self._honest & (self._broken_at >= 0)
+        return SimulationResult(
+            held_out=np.array(held_out),
+            seconds=np.array(seconds),
+            coin_share=self._coin_rollouts / max(1, self._rollouts),
+            live_share=self._live_groups / max(1, self._graded_groups),
+            gate_share=self._gate_rollouts / (self._world["budget"] * self._world["iterations"]),
+            broken_found=int(found.sum()),
+            broken_due=int(due.sum()),
+            good_held_share=self._held_time / max(1, self._good_time),
+            good_broken=int(wrongly.sum()),
+            good_returned=int((wrongly & ~self._broken_now).sum()),
+        )
+
+    def _gate_runs(self, iteration: int) -> int:
+        """Answer the gates that are due, start those that are asked for, and return what is left of the budget."""
+        sampler, number = self._sampler, self._learner.parameters
+        if not isinstance(sampler, AsksForGates):
+            return self._world["budget"]
+        for task in self._gates.pop(iteration, []):
+            honest = self._honest[self._index[task]]
+            chance = 1 - number["gate_false_alarm"] if honest else number["gate_miss"]
+            sampler.gate_answer(task, passed=bool(self._rng.random() < chance), version=iteration)
+            self._running.discard(task)
+        for request in sampler.gate_requests():
+            if request.task not in self._running:
+                self._running.add(request.task)
+                self._gates.setdefault(iteration + round(number["gate_delay"]), []).append(request.task)
+                self._debt += number["gate_cost"]
+                self._gate_rollouts += number["gate_cost"]
+        paid = min(int(self._debt), self._world["budget"])
+        self._debt -= paid
+        return self._world["budget"] - paid
+
+    def _start(self, plan: list[Allocation], iteration: int) -> None:
+        """Draw what will come of the groups, and when."""
+        number, rng = self._learner.parameters, self._rng
+        paid = self._learner.paid()
+        outage = rng.random() < number["outage"]
+        for group in plan:
+            k = self._index[group.task]
+            self._rollouts += group.n
+            self._coin_rollouts += 0 if self._honest[k] else group.n
+            passed = rng.random(group.n) < paid[k]
+            failed = (rng.random(group.n) < number["infra"]) | outage
+            seconds = float(self._learner.turns[k] * self._learner.seconds_per_turn[k])
+            self._seconds += seconds * group.n
+            outcomes = []
+            for r in range(group.n):
+                verdict: Verdict = "infra_error" if failed[r] else "pass" if passed[r] else "fail"
+                reward = None if failed[r] else float(passed[r])
+                outcomes.append(
+                    RolloutOutcome(
+                        rollout_id=f"{group.group_id}/{r}",
+                        group_id=group.group_id,
+                        task=group.task,
+                        version=iteration,
+                        verdict=verdict,
+                        reward=reward,
+                        seconds=seconds,
+                    )
+                )
+            delay = int(rng.poisson(number["delay"]))
+            self._arrivals.setdefault(iteration + delay, []).append((group, outcomes))
+
+    def _finish(self, iteration: int) -> None:
+        """Record what arrives, and let the learner practise it."""
+        arrived = self._arrivals.pop(iteration, [])
+        passes, graded = [], []
+        for _, outcomes in arrived:
+            for outcome in outcomes:
+                self._sampler.record(outcome)
+            passes.append(sum(outcome.verdict == "pass" for outcome in outcomes))
+            graded.append(sum(outcome.verdict != "infra_error" for outcome in outcomes))
+        tasks = np.array([self._index[group.task] for group, _ in arrived], np.int64)
+        num_passes, num_graded = np.array(passes, np.int64), np.array(graded, np.int64)
+        self._learner.practise(tasks, num_passes, num_graded)
+        np.add.at(self._groups, tasks[num_graded > 0], 1)
+        self._graded_groups += int((num_graded > 0).sum())
+        self._live_groups += int(((num_passes > 0) & (num_passes < num_graded)).sum())
+
+    def _watch(self, iteration: int) -> None:
+        """Note which tasks are held."""
+        sampler = self._sampler
+        self._good_time += int((self._honest & (self._learner.arrives <= iteration)).sum())
+        if not isinstance(sampler, AsksForGates):
+            return
+        self._broken_now[:] = False
+        for task, state in sampler.held().items():
+            k = self._index[task]
+            self._held_time += bool(self._honest[k])
+            if state == "BROKEN":
+                self._broken_now[k] = True
+                if self._broken_at[k] < 0:
+                    self._broken_at[k] = self._groups[k]
