@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import pytest
 
+from agent.episode import run_episode
 from agent.errors import GraderFailed, SetupFailed
 from agent.harness import Harness
 from agent.policies import AlwaysInfeasiblePolicy, NoopPolicy, ScriptedPolicy
 from agent.policies.script import SayAnswer
 from agent.task import EpisodeTask
 from sandbox.actions import Done, Press
+from sandbox.desktop import ExecResult
 from sandbox.errors import DeadlineExceeded, DesktopError, DesktopLost
-from sandbox.evidence import EvidenceItem
+from sandbox.evidence import EvidenceItem, ProcessRequest
 from sandbox.hub import Hub
 from store.trajectory import Trajectory
 from tests.support.blobs import FakeBlobs
 from tests.support.desktop import FakeBackend
-from tests.support.evidence import file_item
+from tests.support.evidence import file_item, ok
 from tests.support.notes import NOTES, NotesDesktop, notes_bundle, typing
 from verigen.assets import MemoryAssets
 from verigen.bundle import Bundle
 from verigen.checks import verifier_id
 from verigen.errors import BundleError
+from verigen.gates.fingerprint import difference, take_fingerprint
 from verigen.record import record_examples
 from verigen.runner import TaskRunner
-from verigen.task import ExecStep, PressStep, SleepStep, TextFileStep
+from verigen.task import ExecStep, PressStep, SleepStep, TerminateStep, TextFileStep
 
 BUNDLE = notes_bundle()
 
 
 async def episode(bundle: Bundle, policy: object, desktop: NotesDesktop | None = None) -> Trajectory:
-    from agent.episode import run_episode
-
     return await run_episode(
         desktop or NotesDesktop(),
         TaskRunner(bundle, split="held-out"),
@@ -114,6 +115,28 @@ async def test_the_flush_recipe_runs_before_the_evidence_is_taken() -> None:
     refusing = NotesDesktop(exec_handler=lambda argv: (_ for _ in ()).throw(DesktopLost("gone")))
     with pytest.raises(DesktopLost):
         await TaskRunner(notes_bundle(task_settle=settle)).grade(refusing, Done())
+
+
+async def test_a_program_that_will_not_end_does_not_stop_the_grading() -> None:
+    stubborn = TerminateStep(process="editor", timeout_s=0.05)
+    desktop = NotesDesktop(files={NOTES: b"milk\nbread\n"}, evidence={"it": ok([{"pid": 7, "argv": ["editor"]}])})
+    assert (await TaskRunner(notes_bundle(task_settle=(stubborn,))).grade(desktop, Done())).score == 1.0
+    broken = NotesDesktop(
+        exec_handler=lambda argv: ExecResult(
+            exit_code=1, stdout=b"", stderr=b"disk full", truncated=False, timed_out=False, seconds=0.0
+        )
+    )
+    with pytest.raises(GraderFailed, match="disk full"):
+        await TaskRunner(notes_bundle(task_settle=(ExecStep(argv=("sync",)),))).grade(broken, Done())
+
+
+async def test_a_fingerprint_leaves_process_ids_out_and_nothing_else() -> None:
+    async def of(**entry: object) -> frozenset[str]:
+        desktop = NotesDesktop(evidence={"it": ok([{"pid": 7, "argv": ["editor"], **entry}])})
+        return await take_fingerprint(desktop, (ProcessRequest(name="it", process="editor"),))
+
+    assert await of() == await of(pid=8)
+    assert difference(await of(), await of(argv=["editor", "x"])) != ""
 
 
 async def test_examples_are_recorded_and_complete_the_bundle() -> None:

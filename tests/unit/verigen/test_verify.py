@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 
 from agent.policies.script import ClickOn, Do, SayDone, SayInfeasible
-from sandbox.actions import Press, TypeText
+from sandbox.actions import Done, Press, TypeText
 from sandbox.desktop import DesktopSpec
 from sandbox.errors import DesktopLost, ImageError
-from sandbox.evidence import EvidenceItem, FileRequest
+from sandbox.evidence import Evidence, EvidenceItem, FileRequest, WindowsRequest
 from sandbox.hub import Hub
 from store.catalog import Catalog
 from store.trajectory import Trajectory
 from tests.support.desktop import FakeBackend
-from tests.support.evidence import file_item, make_evidence
+from tests.support.evidence import file_item, make_evidence, ok
 from tests.support.notes import NOTES, NotesDesktop, notes_bundle, typing
 from verigen.assets import MemoryAssets
 from verigen.bundle import Bundle, Example, Examples, Negative, Solution
-from verigen.checks.model import AllOf, AnyOf, FinalActionCheck, TextCheck
+from verigen.checks.model import AllOf, AnyOf, FinalActionCheck, TextCheck, WindowCheck
 from verigen.gates.bench import Progress
 from verigen.proof import Proof
 from verigen.task import AssetStep, ExecStep, LaunchStep, SleepStep, TerminateStep, TextFileStep, WaitWindowStep
@@ -151,6 +151,32 @@ def looks_too_little() -> Bundle:
     return notes_bundle(task_check=AllOf(of=(loose, DONE)))
 
 
+def looks_at_too_much() -> Bundle:
+    """A window of some other program, which has nothing to do with the task, would fail it."""
+    windows = ok([{"app": "editor", "title": "notes.txt"}])
+    examples = notes_bundle().examples
+    assert examples is not None
+    return notes_bundle(
+        task_evidence=(*notes_bundle().task.evidence, WindowsRequest(name="windows")),
+        task_check=AllOf(
+            of=(
+                TextCheck(item="notes", expected="milk\nbread"),
+                WindowCheck(item="windows", app="editor", title_contains="notes.txt"),
+                WindowCheck(item="windows", app="stranger", open=False),
+                DONE,
+            )
+        ),
+        examples=Examples(
+            golden=Example(evidence=with_item(examples.golden.evidence, windows), final=Done()),
+            initial=Example(evidence=with_item(examples.initial.evidence, windows), final=None),
+        ),
+    )
+
+
+def with_item(evidence: Evidence, item: EvidenceItem) -> Evidence:
+    return evidence.model_copy(update={"items": {**evidence.items, "windows": item}})
+
+
 def no_examples() -> Bundle:
     return notes_bundle(examples=None)
 
@@ -181,6 +207,7 @@ def over_specified() -> Bundle:
         (judge_wrong_on_golden, "G1", "golden evidence scores 0"),
         (judge_pays_for_nothing, "G1", "initial evidence scores 1"),
         (looks_too_little, "G1", "10 of 16 breaking changes"),
+        (looks_at_too_much, "G1", "changes that must not matter lowered the score: windows: moved"),
         (no_examples, "G1", "record them"),
         (asset_missing, "G2", "setup step 1 of 3 (asset): expected the asset for /home/user/notes.txt"),
         (window_never_comes, "G2", "setup step 4 of 4 (wait_window): expected a window of browser"),
