@@ -11,7 +11,7 @@ refreshed within the grace, whoever does what at the same time (both sides decid
 
 Trade-offs: one lock for the whole store, held for a few system calls per put; the count of stored bytes that the quota
 uses lives in the lock file and is not fsynced, so after a power cut it may be off until the next `gc` recounts it. A
-crash between counting and renaming leaves the count too high, never too low.
+crash between counting and renaming, or within `gc`, leaves the count too high, never too low.
 
 On disk a blob is `ab/abcd...`: a magic, how the body is coded, the plain size, the body.
 """
@@ -268,13 +268,12 @@ class BlobStore:
             blobs = list(directory.iterdir())
             dead = [path for path in blobs if path.name not in keep and _is_old(path, cutoff)]
             if dead:
-                with self._usage() as usage:
+                with self._usage():
                     # Look again under the lock: one may have been refreshed since, or taken by another collection.
                     dead = [path for path in dead if _is_old(path, cutoff)]
                     size = sum(path.stat().st_size for path in dead)
                     for path in dead:
                         path.unlink()
-                    usage.total = max(0, usage.total - size)
                 freed += size
             removed += len(dead)
             kept += len(blobs) - len(dead)

@@ -24,6 +24,13 @@ def catalog(url: str) -> Iterator[Catalog]:
         yield opened
 
 
+def open_files(url: str) -> int:
+    """How many descriptors this process has on a catalog's file."""
+    name = Path(url).name
+    links = (path for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
+    return sum(name in str(path.readlink()) for path in links)
+
+
 def ids(rows: list[BundleRow]) -> list[str]:
     return [row.id for row in rows]
 
@@ -256,3 +263,19 @@ def test_runs_are_written_again_and_listed_newest_first(catalog: Catalog) -> Non
         ("r2", "running", {}),
         ("r1", "finished", {"seed": 7}),
     ]
+
+
+def test_no_connection_is_left_open(url: str) -> None:
+    with Catalog.open(url) as catalog:
+        with catalog.session() as session:
+            session.connection().execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        assert catalog.episodes() == []
+    with pytest.raises(SchemaTooNew) as caught:  # holding on to the error holds on to its engine
+        Catalog.open(url)
+    assert open_files(url) == 0
+    assert caught.value is not None
+    catalog = Catalog.open(url.replace("catalog", "other"))
+    catalog.bundles()
+    assert open_files("other.sqlite") > 0
+    catalog.close()
+    assert open_files("other.sqlite") == 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,6 +123,35 @@ def test_effects_reach_the_disk_in_order(
         "fsync trajectories/",
         "row",
     ]
+
+
+def test_two_writers_of_one_id_cannot_replace_each_other(
+    store: TrajectoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second writer comes between the first one's look and its rename."""
+    results: list[str] = []
+    replace = os.replace
+
+    def commit(seed_env: int) -> None:
+        try:
+            store.commit(make_trajectory("ep-1", seed_env=seed_env))
+            results.append(f"stored {seed_env}")
+        except TrajectoryConflict:
+            results.append(f"refused {seed_env}")
+
+    second = threading.Thread(target=commit, args=(2,))
+
+    def second_comes(source: Path, target: Path) -> None:
+        monkeypatch.setattr(os, "replace", replace)
+        second.start()
+        second.join(0.3)  # it would be through by now if it could
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", second_comes)
+    commit(1)
+    second.join()
+    assert sorted(results) == ["refused 2", "stored 1"]
+    assert store.load("ep-1").seed_env == 1
 
 
 def test_recover_adds_the_row_that_a_crash_left_out(
