@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
-NOT_BENCHES = {"__init__", "record"}
+NOT_BENCHES = {"__init__", "readme", "record"}
 
 
 def register(app: typer.Typer) -> None:
@@ -90,15 +90,15 @@ def _run(output: Output, name: str, *, seed: int, fresh: bool) -> tuple[str, Res
 
 
 def _parts(name: str, result: Result, path: Path) -> list[RenderableType]:
-    tables = [
-        table(
-            [t.columns[0], *[f">{column}" for column in t.columns[1:]]],
-            [[_cell(c) for c in row] for row in t.rows],
-            title=t.title,
-        )
-        for t in result.tables
-    ]
-    return [*tables, f"{MARKS['ok']} {name}: written to [cyan]{path}[/cyan]"]
+    parts: list[RenderableType] = []
+    for each in result.tables:
+        columns = [each.columns[0], *[f">{column}" for column in each.columns[1:]]]
+        parts += [
+            f"[bold]{each.title}[/bold]",
+            table(columns, [[_cell(cell) for cell in row] for row in each.rows]),
+            "",
+        ]
+    return [*parts, f"{MARKS['ok']} {name}: written to [cyan]{path}[/cyan]"]
 
 
 def _cell(value: str | float) -> str:

@@ -116,14 +116,12 @@ class Output:
         )
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> Table:
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     """A table in the house's form. A column whose name starts with `>` is aligned right; cells are rich markup."""
     from rich import box
     from rich.table import Table
 
-    made = Table(
-        box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False, show_edge=False
-    )
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         made.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
     for row in rows:
