@@ -63,15 +63,13 @@ def _first_run(place: Path, tell: Callable[[str, bool], None]) -> dict[str, floa
 
 
 def _measure(argv: list[str], clone: Path, home: Path) -> float:
+    env = os.environ | {"FRONTDESK_HOME": str(home)}
     begun = time.perf_counter()
-    subprocess.run(
-        argv,
-        cwd=clone,
-        env=os.environ | {"FRONTDESK_HOME": str(home)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        check=True,
+    done = subprocess.run(
+        argv, cwd=clone, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(argv)} ended with code {done.returncode}:\n{done.stderr[-2000:]}")
     return round(time.perf_counter() - begun, 1)
 
 
