@@ -19,7 +19,9 @@ __all__ = ["Accessibility", "AccessibilityUnavailable"]
 
 HELPER = ["/usr/bin/python3", "-I", "/opt/frontdesk/sandbox/probe/a11y_helper.py"]
 MAX_ANSWER = 16 << 20
+MAX_DEPTH = 40
 APP_TIMEOUT_MS = 1000
+KEYS = frozenset({"role", "name", "states", "bounds", "text", "value", "children"})
 
 
 class AccessibilityUnavailable(Exception):
@@ -35,14 +37,19 @@ class Accessibility:
         self._process: Process | None = None
         self._in_w = self._out_r = -1
 
+    @property
+    def pid(self) -> int | None:
+        """The helper's process: the desktop's user runs it, but it is none of the user's doing."""
+        return None if self._process is None else self._process.pid
+
     def tree(self, *, app: str | None, max_nodes: int, deadline: float) -> dict[str, Any]:
-        """The tree as {"apps": [nodes], "silent": [names], "truncated": bool}.
+        """The tree as {"apps": [nodes], "silent": whether an application did not answer, "truncated": bool}.
 
         Raises:
             AccessibilityUnavailable: the helper does not answer in time, twice died, or answers nonsense.
         """
         with self._lock:
-            request = {"app": app, "max_nodes": max_nodes, "timeout_ms": APP_TIMEOUT_MS}
+            request = {"app": app, "max_nodes": max_nodes, "max_depth": MAX_DEPTH, "timeout_ms": APP_TIMEOUT_MS}
             for attempt in (1, 2):
                 if self._process is None or self._process.status is not None:
                     self._start()
@@ -95,7 +102,47 @@ class Accessibility:
         except (ValueError, RecursionError) as error:
             self._stop()
             raise AccessibilityUnavailable("the accessibility helper did not answer with a tree") from error
-        if not isinstance(answer, dict) or not isinstance(answer.get("apps"), list):
-            reason = answer.get("error", "no tree") if isinstance(answer, dict) else "no tree"
-            raise AccessibilityUnavailable(f"the accessibility helper failed: {reason}")
-        return answer
+        if isinstance(answer, dict) and isinstance(answer.get("error"), str):
+            raise AccessibilityUnavailable(f"the accessibility helper failed: {answer['error']}")
+        if not isinstance(answer, dict) or not _is_tree(answer.get("apps"), request["max_nodes"]):
+            self._stop()
+            raise AccessibilityUnavailable("the accessibility helper did not answer with a tree")
+        return {
+            "apps": answer["apps"],
+            "silent": bool(answer.get("silent")),
+            "truncated": bool(answer.get("truncated")),
+        }
+
+
+def _is_tree(apps: Any, max_nodes: int) -> bool:
+    """Whether these are nodes as the helper writes them: whoever reads them next may rely on every type and bound."""
+    level, left = apps, max_nodes
+    for _ in range(MAX_DEPTH + 2):
+        if not isinstance(level, list) or len(level) > left:
+            return False
+        if not level:
+            return True
+        left -= len(level)
+        below: list[Any] = []
+        for node in level:
+            if not isinstance(node, dict) or not _is_node(node) or not isinstance(node["children"], list):
+                return False
+            below.extend(node["children"])
+        level = below
+    return False
+
+
+def _is_node(node: dict[str, Any]) -> bool:
+    bounds, text, value = node.get("bounds"), node.get("text"), node.get("value")
+    return (
+        KEYS.issuperset(node)
+        and isinstance(node.get("role"), str)
+        and isinstance(node.get("name"), str)
+        and isinstance(node.get("states"), list)
+        and all(isinstance(state, str) for state in node["states"])
+        and (bounds is None or (isinstance(bounds, list) and [type(b) for b in bounds] == [int] * 4))
+        and all(abs(b) < 1 << 31 for b in bounds or ())
+        and (text is None or isinstance(text, str))
+        and (value is None or (type(value) in (int, float) and abs(value) < 1e300))
+        and "children" in node
+    )

@@ -2,7 +2,7 @@
 
 The session bus refuses other uids, so this runs as the desktop's user and is as trustworthy as any of its programs: the
 probe treats what it says as the desktop's own word. One JSON request per line on standard input
-({"app": name or null, "max_nodes": n, "timeout_ms": n}), one JSON answer per line on standard output.
+({"app": name or null, "max_nodes": n, "max_depth": n, "timeout_ms": n}), one JSON answer per line on standard output.
 
 Walking rules, all learned from applications that hang otherwise: caches are cleared before each walk (there is no main
 loop here to keep them fresh); below the windows only showing nodes are followed; a node that manages its descendants
@@ -12,12 +12,12 @@ loop here to keep them fresh); below the windows only showing nodes are followed
 from __future__ import annotations
 
 import json
+import math
 import sys
 from typing import Any
 
 MANAGED_CHILDREN = 60
 PLAIN_CHILDREN = 500
-MAX_DEPTH = 40
 STATES = (
     "ACTIVE",
     "ARMED",
@@ -49,7 +49,7 @@ def main() -> int:
         request = json.loads(line)
         Atspi.set_timeout(int(request["timeout_ms"]), int(request["timeout_ms"]))
         try:
-            answer: dict[str, Any] = Walker(Atspi, request["max_nodes"]).desktop(request["app"])
+            answer: dict[str, Any] = Walker(Atspi, request["max_nodes"], request["max_depth"]).desktop(request["app"])
         except Exception as error:  # noqa: BLE001 - an application's accessibility code can raise anything
             answer = {"error": f"{type(error).__name__}: {error}"}
         sys.stdout.write(json.dumps(answer) + "\n")
@@ -60,9 +60,10 @@ def main() -> int:
 class Walker:
     """One walk over the tree."""
 
-    def __init__(self, atspi: Any, max_nodes: int) -> None:
+    def __init__(self, atspi: Any, max_nodes: int, max_depth: int) -> None:
         self._atspi = atspi
         self._left = max_nodes
+        self._max_depth = max_depth
         self._states = [(name.lower(), getattr(atspi.StateType, name)) for name in STATES]
 
     def desktop(self, app: str | None) -> dict[str, Any]:
@@ -74,14 +75,16 @@ class Walker:
             application = root.get_child_at_index(index)
             if application is None:
                 continue
-            name = (application.get_name() or "").strip()
-            if app is not None and name.lower() != app:
-                continue
             try:
                 application.clear_cache()
-                node = self._node(application, 0)
+                application.get_role_name()  # raises where nobody answers; other calls give an empty value, as slowly
+                name = (application.get_name() or "").strip()
+                wanted = app in (None, name.lower())
+                node = self._node(application, 0) if wanted else None
             except self._error():
-                silent.append(name)
+                name = _process_name(application.get_process_id())  # known to the bus
+                if app in (None, name.lower()):
+                    silent.append(name)
                 continue
             if node is not None:
                 found.append(node)
@@ -94,7 +97,7 @@ class Walker:
         return error
 
     def _node(self, accessible: Any, depth: int) -> dict[str, Any] | None:
-        if self._left <= 0 or depth > MAX_DEPTH:
+        if self._left <= 0 or depth > self._max_depth:
             return None
         states = accessible.get_state_set()
         if depth > 1 and not states.contains(self._atspi.StateType.SHOWING):
@@ -132,7 +135,16 @@ class Walker:
             node["text"] = self._atspi.Text.get_text(text, 0, min(length, 20_000))
         value = accessible.get_value_iface()
         if value is not None:
-            node["value"] = value.get_current_value()
+            current = value.get_current_value()
+            node["value"] = current if math.isfinite(current) else None
+
+
+def _process_name(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as handle:
+            return handle.read().strip()
+    except OSError:
+        return ""
 
 
 if __name__ == "__main__":

@@ -66,7 +66,9 @@ class Collector:
             return _not_ok("error", str(error))
 
     def _file(self, request: dict[str, Any], deadline: float) -> dict[str, Any]:
-        inside = self._files.home if self._files.absolute(request["path"]).startswith(self._files.home) else ""
+        # Links out of the home are not followed; a path that says openly where it leads is not held to it.
+        plain = os.path.normpath(self._files.absolute(request["path"]))
+        inside = self._files.home if plain.startswith(self._files.home + "/") else ""
         with self._files.read(
             request["path"], user="user", max_bytes=request["max_bytes"], inside=inside, deadline=deadline
         ) as transfer:
@@ -82,7 +84,7 @@ class Collector:
             self._drain,
             argv,
             user=user,
-            cwd=self._files.home,
+            cwd=None,
             env={},
             stdin=b"",
             deadline=deadline,
@@ -150,7 +152,7 @@ class Collector:
             if not entry.isdigit():
                 continue
             try:
-                if os.stat(f"/proc/{entry}").st_uid != self._user_uid:
+                if os.stat(f"/proc/{entry}").st_uid != self._user_uid or int(entry) == self._accessibility.pid:
                     continue
                 with open(f"/proc/{entry}/comm", encoding="utf-8", errors="replace") as handle:
                     name = handle.read().strip()
@@ -158,6 +160,8 @@ class Collector:
                     argv = handle.read().rstrip("\0").split("\0")
             except OSError:
                 continue  # it ended while we looked
+            if argv == [""]:
+                continue  # it ended and waits for its parent to notice
             # The kernel cuts names to 15 characters.
             if name == request["process"][:15] or os.path.basename(argv[0]) == request["process"]:
                 found.append({"pid": int(entry), "argv": argv})

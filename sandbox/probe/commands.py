@@ -120,11 +120,19 @@ class SpawnerLink:
         self._link.send(b'{"op":"display"}')
 
     def spawn(
-        self, argv: list[str], fds: list[int], *, user: str, cwd: str, env: dict[str, str], detached: bool = False
+        self,
+        argv: list[str],
+        fds: list[int],
+        *,
+        user: str,
+        cwd: str | None,
+        env: dict[str, str],
+        detached: bool = False,
     ) -> Process:
         """Start a command in a process group of its own, with these three descriptors.
 
         Args:
+            cwd: None is the home directory of who runs it.
             detached: it lives on when this probe dies.
 
         Raises:
@@ -229,7 +237,7 @@ def run(
     argv: list[str],
     *,
     user: str,
-    cwd: str,
+    cwd: str | None,
     env: dict[str, str],
     stdin: bytes,
     deadline: float,

@@ -194,7 +194,7 @@ class Probe:
                 self._drain,
                 args["argv"],
                 user=args["user"],
-                cwd=args["cwd"] or self._config["env"][args["user"]]["HOME"],
+                cwd=args["cwd"],
                 env=args["env"],
                 stdin=body,
                 deadline=deadline,
@@ -218,7 +218,7 @@ class Probe:
                 args["argv"],
                 [null, null, null],
                 user=args["user"],
-                cwd=args["cwd"] or self._config["env"][args["user"]]["HOME"],
+                cwd=args["cwd"],
                 env=args["env"],
                 detached=True,
             )

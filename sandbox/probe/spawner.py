@@ -316,7 +316,8 @@ class Spawner:
         who = message["user"]
         env = {**self._config["env"][who], **message["env"]}
         try:
-            pid, error_r = self._fork(who, message["argv"], env, message["cwd"], fds)
+            cwd = message["cwd"] or self._config["env"][who]["HOME"]
+            pid, error_r = self._fork(who, message["argv"], env, cwd, fds)
         except SpawnFailed as error:
             self._send({"ref": message["ref"], "error": str(error), "full": True})
             return
