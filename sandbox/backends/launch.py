@@ -23,6 +23,7 @@ __all__ = ["Uids", "bwrap_argv", "populate", "prepare", "session_environment", "
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+KEYCTL, JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}, 1
 HOME = "/home/user"
 RUNTIME_DIR = "/run/user/desktop"
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
@@ -107,6 +108,9 @@ def prepare(directory: Path, image_root: Path, spec: dict[str, Any], uids: Uids)
     if libc.unshare(flags) != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"unshare: {os.strerror(code)}")
+    # Keys are not namespaced: whoever inherits a session keyring reads what is in it. Where the call is refused
+    # altogether (in many containers), it is refused to the desktop as well.
+    libc.syscall(KEYCTL[os.uname().machine], JOIN_SESSION_KEYRING, None)
     _mount("none", Path("/"), "none", MS_REC | MS_PRIVATE, "")
     for name in DEVICES:
         # The box is shown the host's device files: writing to them is harmless, changing their mode would not be.
