@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -167,11 +169,20 @@ def _report(
 
     names = {task.bundle.id: task.bundle.task.name for task in tasks}
     report = build_report(trajectories, title=f"Quickstart {run.id}", blobs=work.blobs, names=names)
-    folder = work.home.reports / time.strftime("%Y-%m-%d-%H%M%S")
-    folder.mkdir(parents=True)
+    folder = _new_folder(work.home.reports / time.strftime("%Y-%m-%d-%H%M%S"))
     (folder / "report.md").write_text(render_markdown(report), encoding="utf-8")
     (folder / "report.html").write_text(render_html(report), encoding="utf-8")
     return report, folder
+
+
+def _new_folder(wanted: Path) -> Path:
+    """Make a folder of this name, or with a number after it where two reports are of the same second."""
+    for number in itertools.count(1):
+        folder = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
+    raise AssertionError("numbers do not end")
 
 
 def _parts(report: Report, folder: Path, wrong: list[str], *, again: bool) -> list[RenderableType]:

@@ -5,16 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from benchmarks.readme import README, with_figures
-from sandbox.backends.local import LocalBackend
-from sandbox.desks import close_desk, list_desks
-from sandbox.image import ImageCache
-from store import Home
 from tests.support.command_line import CommandLine
 
 HOUSE = README.parent
@@ -39,24 +33,6 @@ def matches(expected: str, line: str) -> bool:
     """Whether a printed line is the expected one; `…` stands for anything, runs of spaces are one."""
     pattern = ".*".join(re.escape(" ".join(part.split())) for part in expected.split("…"))
     return re.fullmatch(pattern.replace(r"\ ", " ").replace(" .*", " ?.*"), " ".join(line.split())) is not None
-
-
-@pytest.fixture
-def frontdesk(
-    backend: LocalBackend,
-    images: ImageCache,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Iterator[CommandLine]:
-    """Runs the README's commands on a state directory of the test's own."""
-    tmp_path.chmod(0o755)
-    home = Home(tmp_path / "home")
-    home.path.mkdir()
-    home.images.symlink_to(images.root)
-    yield CommandLine(home.path, monkeypatch, capsys)
-    for desk in list_desks(home):
-        close_desk(home, desk.name)
 
 
 def wait_for_a_window(frontdesk: CommandLine) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,11 @@ import pytest
 
 from cli.main import run
 from cli.output import Output
+from sandbox.desks import close_desk, list_desks
+from sandbox.image import ImageCache
+from store import Home
 
-__all__ = ["CommandLine", "Ran"]
+__all__ = ["CommandLine", "Ran", "command_line_with_images"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,3 +56,19 @@ class CommandLine:
             run()
         captured = self._capsys.readouterr()
         return Ran(code=int(ended.value.code or 0), out=captured.out, err=captured.err)
+
+
+@contextmanager
+def command_line_with_images(
+    images: ImageCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[CommandLine]:
+    """A command line whose state directory sees the built images; at the end every desk in it is closed."""
+    home = Home(tmp_path / "home")
+    home.path.mkdir()
+    home.images.symlink_to(images.root)
+    try:
+        yield CommandLine(home.path, monkeypatch, capsys)
+    finally:
+        for desk in list_desks(home):
+            if desk.alive:
+                close_desk(home, desk.name)

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from sandbox.backends.local import LocalBackend
-from sandbox.desks import close_desk, list_desks
 from sandbox.image import ImageCache
-from store import Home
-from tests.support.command_line import CommandLine
+from tests.support.command_line import CommandLine, command_line_with_images
 
 
 @pytest.fixture
@@ -23,11 +21,5 @@ def frontdesk(
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[CommandLine]:
     """Runs `frontdesk` commands; every desk that a test leaves open is closed."""
-    tmp_path.chmod(0o755)
-    home = Home(tmp_path / "home")
-    home.path.mkdir()
-    home.images.symlink_to(images.root)
-    yield CommandLine(home.path, monkeypatch, capsys)
-    for desk in list_desks(home):
-        if desk.alive:
-            close_desk(home, desk.name)
+    with command_line_with_images(images, tmp_path, monkeypatch, capsys) as made:
+        yield made
