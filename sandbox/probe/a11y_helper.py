@@ -18,6 +18,7 @@ from typing import Any
 
 MANAGED_CHILDREN = 60
 PLAIN_CHILDREN = 500
+NOWHERE = -(1 << 31)
 STATES = (
     "ACTIVE",
     "ARMED",
@@ -125,7 +126,9 @@ class Walker:
         component = accessible.get_component_iface()
         if component is not None:
             box = component.get_extents(self._atspi.CoordType.SCREEN)
-            if box.width > 0 and box.height > 0:
+            # A table's rows that are scrolled out of sight have sizes, but this for a place.
+            placed = NOWHERE not in (box.x, box.y)
+            if placed and box.width > 0 and box.height > 0:
                 node["bounds"] = [box.x, box.y, box.width, box.height]
 
     def _content(self, accessible: Any, node: dict[str, Any]) -> None:
