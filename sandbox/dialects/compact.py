@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -94,7 +94,7 @@ class Compact:
         """Write one action as one line."""
         return _render(action, view)
 
-    def render_result(self, error: ParseError | str) -> str:
+    def render_result(self, error: ParseError | str, tool_call_ids: Sequence[str] = ()) -> str:
         """What the model is told of a mistake."""
         return result_text(error)
 
@@ -117,7 +117,7 @@ infeasible REASON    the task cannot be done
 answer TEXT          end with an answer
 Lines before the actions that start with # are your thoughts."""
 
-    def tool_schema(self) -> dict[str, Any] | None:
+    def tool_schema(self, view: View) -> dict[str, Any] | None:
         """None: this is plain text."""
         return None
 

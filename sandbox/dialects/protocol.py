@@ -10,30 +10,29 @@ Guarantees, kept by `read_turn` for every dialect:
 * `parse` answers any string within the limits below; nothing is evaluated.
 * A turn is all or nothing: where it has an error it has no actions.
 * `Done`, `Infeasible` and `Answer` come last or are an error.
-* A point outside the picture shown to the model is an error, never moved to the edge: a silent correction would teach
-  the policy that it was right.
+* A point outside the picture shown to the model is an error, never moved to the edge (`view`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from sandbox.actions import Action, Point, is_terminal
+from sandbox.actions import Action, is_terminal
+from sandbox.dialects.view import View
 
 __all__ = [
     "MAX_ACTIONS",
     "MAX_INPUT",
     "Dialect",
+    "Inexpressible",
     "ParseError",
     "ParsedTurn",
     "Reading",
     "Rejected",
-    "Space",
     "View",
     "explain",
     "read_turn",
@@ -47,64 +46,6 @@ MAX_ACTIONS = 200
 
 MAX_MESSAGE = 400
 """Characters of a parse error's message, which may quote the text."""
-
-Space = Literal["screen", "shown"]
-"""Whose pixels a coordinate counts: the desktop's screen, or the picture shown to the model."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class View:
-    """How the model sees the screen.
-
-    A coordinate counts pixels from the top left and a fraction lies inside its pixel (12.7 is pixel 12). A pixel maps
-    to the pixel of the other space that contains its centre. So from the coarser space to the finer and back is the
-    identity, and the other way round a point moves by at most half a pixel of the coarser space.
-    """
-
-    screen: tuple[int, int]
-    """Width and height of the desktop's screen, pixels."""
-    shown: tuple[int, int]
-    """Width and height of the picture that the model sees, pixels."""
-
-    def __post_init__(self) -> None:
-        if min(*self.screen, *self.shown) < 1:
-            raise ValueError(f"a view needs sizes of at least one pixel, got {self.screen} and {self.shown}")
-
-    @classmethod
-    def unscaled(cls, width: int, height: int) -> View:
-        """The model sees every pixel of the screen."""
-        return cls(screen=(width, height), shown=(width, height))
-
-    def size(self, space: Space) -> tuple[int, int]:
-        """Width and height of a space, pixels."""
-        return self.screen if space == "screen" else self.shown
-
-    def point(self, x: float, y: float, *, space: Space) -> Point:
-        """The screen's pixel for a coordinate.
-
-        Raises:
-            ValueError: the coordinate lies outside its space; the message names the limits.
-        """
-        width, height = self.size(space)
-        if not (0 <= x < width and 0 <= y < height):
-            raise ValueError(
-                f"the point ({_number(x)}, {_number(y)}) is outside the screen; "
-                f"x goes from 0 to {width - 1} and y from 0 to {height - 1}"
-            )
-        pixel = _map((math.floor(x), math.floor(y)), (width, height), self.screen)
-        return Point(x=pixel[0], y=pixel[1])
-
-    def place(self, point: Point, *, space: Space) -> tuple[int, int]:
-        """Where a pixel of the screen lies in a space; the inverse of `point` up to the coarser grid.
-
-        Raises:
-            ValueError: the point lies outside the screen.
-        """
-        if point.x >= self.screen[0] or point.y >= self.screen[1]:
-            raise ValueError(
-                f"the point ({point.x}, {point.y}) is outside the {self.screen[0]}x{self.screen[1]} screen"
-            )
-        return _map((point.x, point.y), self.screen, self.size(space))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,7 +69,7 @@ class ParsedTurn:
     thought: str
     """What the model wrote around its actions; empty on an error."""
     tool_call_ids: tuple[str, ...] = ()
-    """Ids of the tool calls that the actions came in, for dialects that have them."""
+    """Ids of the tool calls in the output, also of one that was not understood: an API wants each answered."""
     raw: str
     """The text as it was given."""
 
@@ -143,7 +84,10 @@ class Dialect(Protocol):
 
     @property
     def lossy(self) -> Mapping[str, str]:
-        """What `render` cannot say exactly: action kind (or `point`) -> what becomes of it."""
+        """What `render` cannot say exactly: action kind (or `point`) -> what becomes of it.
+
+        What cannot be said at all, so that `render` raises `Inexpressible`, is told with the words "cannot be written".
+        """
         ...
 
     def parse(self, text: str, view: View) -> ParsedTurn:
@@ -154,19 +98,24 @@ class Dialect(Protocol):
         """Write one action.
 
         Raises:
+            Inexpressible: the dialect has no words for it; `lossy` says so.
             ValueError: the action's point lies outside the view's screen.
         """
         ...
 
-    def render_result(self, error: ParseError | str) -> str:
-        """What the model is told when its turn was not understood, or when the desktop refused an action (the text)."""
+    def render_result(self, error: ParseError | str, tool_call_ids: Sequence[str] = ()) -> str:
+        """What the model is told when its turn was not understood, or when the desktop refused an action (the text).
+
+        Args:
+            tool_call_ids: those of the turn.
+        """
         ...
 
     def system_prompt_fragment(self, view: View) -> str:
         """The part of a system prompt that teaches this dialect."""
         ...
 
-    def tool_schema(self) -> dict[str, Any] | None:
+    def tool_schema(self, view: View) -> dict[str, Any] | None:
         """The tool definition that an API is given, or None for a dialect of plain text."""
         ...
 
@@ -174,10 +123,15 @@ class Dialect(Protocol):
 class Rejected(ValueError):
     """Raised inside a dialect's reader to refuse the text; `read_turn` turns it into a `ParseError`."""
 
-    def __init__(self, message: str, *, where: str = "") -> None:
+    def __init__(self, message: str, *, where: str = "", tool_call_ids: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.where = where
+        self.tool_call_ids = tool_call_ids
+
+
+class Inexpressible(ValueError):
+    """An action that a dialect has no words for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,10 +149,12 @@ def read_turn(text: str, read: Callable[[str], Reading]) -> ParsedTurn:
     Args:
         read: raises `Rejected`, or any ValueError whose message teaches, for text that is no turn.
     """
+    ids: tuple[str, ...] = ()
     try:
         if len(text) > MAX_INPUT:
             raise Rejected(f"the reply has {len(text)} characters; at most {MAX_INPUT} are read")
         reading = read(text)
+        ids = reading.tool_call_ids
         if not reading.actions:
             raise Rejected("there is no action in the reply")
         if len(reading.actions) > MAX_ACTIONS:
@@ -209,7 +165,7 @@ def read_turn(text: str, read: Callable[[str], Reading]) -> ParsedTurn:
     except ValueError as error:
         refused = error if isinstance(error, Rejected) else Rejected(explain(error))
         failure = ParseError(message=_shortened(refused.message), where=refused.where)
-        return ParsedTurn(actions=(), error=failure, thought="", raw=text)
+        return ParsedTurn(actions=(), error=failure, thought="", tool_call_ids=refused.tool_call_ids or ids, raw=text)
     return ParsedTurn(
         actions=tuple(reading.actions),
         error=None,
@@ -230,20 +186,11 @@ def explain(error: ValueError) -> str:
 
 
 def result_text(error: ParseError | str) -> str:
-    """How a dialect of plain text tells the model what went wrong."""
+    """What went wrong, in words that every dialect uses."""
     if isinstance(error, ParseError):
         return f"Your last reply was not understood and nothing was done. {error}"
     return f"An action was refused: {error}"
 
 
-def _map(pixel: tuple[int, int], source: tuple[int, int], target: tuple[int, int]) -> tuple[int, int]:
-    x, y = ((2 * at + 1) * to // (2 * of) for at, of, to in zip(pixel, source, target, strict=True))
-    return x, y
-
-
 def _shortened(message: str) -> str:
     return message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}..."
-
-
-def _number(value: float) -> str:
-    return f"{value:.10g}"

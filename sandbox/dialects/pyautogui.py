@@ -1,6 +1,7 @@
 """The pyautogui dialect: Python code as OSWorld's agents write it, read as a syntax tree and never run.
 
-Coordinates are pixels of the picture shown; what moves relative to the pointer needs a position that the same code has
+Coordinates are pixels of the picture shown (`pyautogui-28`: as an encoder resizes it to multiples of 28;
+`pyautogui-unit`: fractions from 0 to 1); what moves relative to the pointer needs a position that the same code has
 set. Durations, tweens and intervals are read and dropped: the pointer always moves at once. The special words are
 `WAIT`, `DONE` and `FAIL`; `code_blocks` says where they count.
 
@@ -11,7 +12,7 @@ may be `'back'` or `'forward'`, and a chord may be one string (`hotkey('ctrl+c')
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -38,6 +39,7 @@ from sandbox.dialects.code_blocks import find_code
 from sandbox.dialects.protocol import ParsedTurn, ParseError, Reading, Rejected, View, read_turn, result_text
 from sandbox.dialects.pyautogui_calls import Hands
 from sandbox.dialects.python_subset import run
+from sandbox.dialects.view import EDGES_1, Space
 
 __all__ = ["PyAutoGUI"]
 
@@ -53,29 +55,37 @@ _LOSSES = MappingProxyType(
 
 
 class PyAutoGUI:
-    """The dialect `pyautogui`."""
+    """A dialect of pyautogui code.
 
-    name = "pyautogui"
+    Args:
+        space: what its coordinates count.
+    """
+
     lossy: Mapping[str, str] = _LOSSES
+
+    def __init__(self, name: str = "pyautogui", space: Space = "shown") -> None:
+        self.name = name
+        self._space = space
 
     def parse(self, text: str, view: View) -> ParsedTurn:
         """Read code. Never raises."""
-        return read_turn(text, lambda given: _read(given, view))
+        return read_turn(text, lambda given: _read(given, view, self._space))
 
     def render(self, action: Action, view: View) -> str:
         """Write one action as lines of code, or as its special word."""
-        return _render(action, view)
+        return _render(action, view, self._space)
 
-    def render_result(self, error: ParseError | str) -> str:
+    def render_result(self, error: ParseError | str, tool_call_ids: Sequence[str] = ()) -> str:
         """What the model is told of a mistake."""
         return result_text(error)
 
     def system_prompt_fragment(self, view: View) -> str:
         """Teaches what of pyautogui there is, with the size of the picture."""
-        width, height = view.shown
+        width, height = view.size(self._space)
+        unit = "pixels" if self._space != EDGES_1 else "fractions"
         return f"""\
 Act by writing Python code that calls pyautogui; it may stand in a ```python block.
-Coordinates are pixels of the {width}x{height} screenshot from its top left corner.
+Coordinates are {unit} of the {width}x{height} screenshot from its top left corner.
 There are pyautogui's click, doubleClick, tripleClick, rightClick, middleClick, moveTo, dragTo, mouseDown, mouseUp,
 scroll, hscroll, write, press, hotkey, keyDown, keyUp and hold, and time.sleep. write types any Unicode text.
 Of Python there are variables, arithmetic, and for loops over range() and lists; nothing else is read.
@@ -84,34 +94,34 @@ WAIT    wait two seconds
 DONE    the task is done
 FAIL    the task cannot be done"""
 
-    def tool_schema(self) -> dict[str, Any] | None:
+    def tool_schema(self, view: View) -> dict[str, Any] | None:
         """None: this is plain text."""
         return None
 
 
-def _read(text: str, view: View) -> Reading:
+def _read(text: str, view: View, space: Space) -> Reading:
     code = find_code(text)
-    hands = Hands(view)
+    hands = Hands(view, space)
     run(code.tree, hands)
     if hands.unpasted:
         raise Rejected("pyperclip.copy is only read together with pyautogui.hotkey('ctrl', 'v') after it; use write")
     return Reading(actions=hands.actions, thought=code.thought)
 
 
-def _render(action: Action, view: View) -> str:
+def _render(action: Action, view: View, space: Space) -> str:
     match action:
         case Move():
-            return _call("moveTo", _xy(action.point, view))
+            return _call("moveTo", _xy(action.point, view, space))
         case Click():
-            return _held(action.modifiers, _click(action, view))
+            return _held(action.modifiers, _click(action, view, space))
         case ButtonDown():
-            return _call("mouseDown", _xy(action.point, view), _button(action.button))
+            return _call("mouseDown", _xy(action.point, view, space), _button(action.button))
         case ButtonUp():
-            return _call("mouseUp", _xy(action.point, view), _button(action.button))
+            return _call("mouseUp", _xy(action.point, view, space), _button(action.button))
         case Drag():
-            return _held(action.modifiers, _drag(action, view))
+            return _held(action.modifiers, _drag(action, view, space))
         case Scroll():
-            return _held(action.modifiers, _scroll(action, view))
+            return _held(action.modifiers, _scroll(action, view, space))
         case TypeText():
             return _call("write", repr(action.text))
         case Press(keys=(key,), hold_s=0):
@@ -134,17 +144,17 @@ def _render(action: Action, view: View) -> str:
             return "FAIL"
 
 
-def _click(action: Click, view: View) -> str:
+def _click(action: Click, view: View, space: Space) -> str:
     named = {("left", 2): "doubleClick", ("left", 3): "tripleClick", ("right", 1): "rightClick"}
     named |= {("left", 1): "click", ("middle", 1): "middleClick"}
-    at = _xy(action.point, view)
+    at = _xy(action.point, view, space)
     if function := named.get((action.button, action.clicks)):
         return _call(function, at)
     return _call("click", at, "" if action.clicks == 1 else f"clicks={action.clicks}", _button(action.button))
 
 
-def _drag(action: Drag, view: View) -> str:
-    points = [_xy(point, view) for point in action.path]
+def _drag(action: Drag, view: View, space: Space) -> str:
+    points = [_xy(point, view, space) for point in action.path]
     button = _button(action.button)
     if len(points) == 1:
         return _call("dragTo", points[0], button)
@@ -155,8 +165,8 @@ def _drag(action: Drag, view: View) -> str:
     return "\n".join([start, _call("mouseDown", button), *moves, _call("mouseUp", button)])
 
 
-def _scroll(action: Scroll, view: View) -> str:
-    at = _xy(action.point, view)
+def _scroll(action: Scroll, view: View, space: Space) -> str:
+    at = _xy(action.point, view, space)
     turns = [_call("scroll", str(action.dy), at)] if action.dy or not action.dx else []
     turns += [_call("hscroll", str(action.dx), at)] if action.dx else []
     return "\n".join(turns)
@@ -172,8 +182,8 @@ def _call(function: str, *arguments: str) -> str:
     return f"pyautogui.{function}({', '.join(argument for argument in arguments if argument)})"
 
 
-def _xy(point: Point | None, view: View) -> str:
-    return "" if point is None else "{}, {}".format(*view.place(point, space="shown"))
+def _xy(point: Point | None, view: View, space: Space) -> str:
+    return "" if point is None else "{}, {}".format(*view.place(point, space=space))
 
 
 def _button(button: str) -> str:

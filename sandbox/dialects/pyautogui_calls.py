@@ -27,6 +27,7 @@ from sandbox.actions import (
 )
 from sandbox.dialects.protocol import MAX_ACTIONS, Rejected, View
 from sandbox.dialects.python_subset import Value
+from sandbox.dialects.view import Space
 from sandbox.keys import canonical_key, parse_chord
 
 __all__ = ["Hands"]
@@ -102,11 +103,12 @@ class Hands:
     contexts = frozenset({"pyautogui.hold"})
     harmless = frozenset({"pyautogui.size", "pyautogui.position"})
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, space: Space) -> None:
         self.actions: list[Action] = []
         self.unpasted = False
         """Something was copied and never pasted."""
         self._view = view
+        self._space = space
         self._cursor: tuple[float, float] | None = None
         self._clipboard: str | None = None
         self._held: list[tuple[tuple[str, ...], int]] = []
@@ -145,7 +147,7 @@ class Hands:
             return None
         given = _bound(function, _SIGNATURES[name], args, kwargs)
         if name == "size":
-            return self._view.shown
+            return self._view.size(self._space)
         if name == "position":
             return self._position(function)
         if name in _CLICKS:
@@ -286,7 +288,7 @@ class Hands:
             known = self._position("a single coordinate")
             x, y = known[0] if x is None else x, known[1] if y is None else y
         at = _number(x, "x"), _number(y, "y")
-        point = self._view.point(*at, space="shown")
+        point = self._view.point(*at, space=self._space)
         self._cursor = at
         return point
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, get_args
+
 import pytest
 
 from sandbox.actions import Action, Click, Done, Move, Point, Wait
@@ -106,23 +108,88 @@ def test_an_unknown_dialect_is_refused_with_the_known_ones() -> None:
     assert all(name in str(caught.value) for name in DIALECTS)
 
 
+SIZES = {
+    "qwen25": "1288x728",
+    "pyautogui-28": "1288x728",
+    "uitars": "1288 and y up to 728",
+    "uitars-v1": "1000 and y up to 1000",
+    "qwen3": "1000x1000",
+    "qwen3-absolute": "1280x704",
+    "pyautogui-unit": "1x1",
+}
+"""What a dialect says of the 1280x720 picture where it does not count its pixels."""
+
+
 @pytest.mark.parametrize("name", DIALECTS)
 def test_every_dialect_introduces_itself(name: str) -> None:
     dialect = get_dialect(name)
     assert dialect.name == name
-    assert "1280x720" in dialect.system_prompt_fragment(VIEW)
+    assert SIZES.get(name, "1280x720") in dialect.system_prompt_fragment(VIEW)
     assert "1920" not in dialect.system_prompt_fragment(VIEW)
-    assert dialect.tool_schema() is None
     assert "line 2: no" in dialect.render_result(ParseError(message="no", where="line 2"))
     assert "outside" in dialect.render_result("outside")
-    assert dialect.lossy
 
 
 @pytest.mark.parametrize("name", DIALECTS)
+def test_losses_are_of_kinds_that_there_are(name: str) -> None:
+    kinds = {kind.model_fields["kind"].default for kind in get_args(get_args(Action)[0])}
+    assert set(get_dialect(name).lossy) <= kinds | {"point"}
+
+
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "openai": {"type": "computer"},
+    "openai-preview": {
+        "type": "computer_use_preview",
+        "display_width": 1280,
+        "display_height": 720,
+        "environment": "linux",
+    },
+    **{
+        name: {
+            "type": f"computer_{version}",
+            "name": "computer",
+            "display_width_px": 1280,
+            "display_height_px": 720,
+            "display_number": 1,
+        }
+        for name, version in [
+            ("anthropic", "20251124"),
+            ("anthropic-20250124", "20250124"),
+            ("anthropic-20241022", "20241022"),
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_an_api_is_given_the_tool_and_plain_text_has_none(name: str) -> None:
+    schema = get_dialect(name).tool_schema(VIEW)
+    if name.startswith("qwen"):
+        assert schema is not None
+        assert schema["function"]["name"] == "computer_use"
+        assert SIZES[name] in schema["function"]["description"]
+        assert "triple_click" in schema["function"]["parameters"]["properties"]["action"]["enum"]
+    else:
+        assert schema == SCHEMAS.get(name)
+
+
+@pytest.mark.parametrize("name", [name for name in DIALECTS if name not in SIZES])
 def test_coordinates_are_those_of_the_picture_shown(name: str) -> None:
     dialect = get_dialect(name)
     move = Move(point=Point(x=960, y=540))
     assert "640" in dialect.render(move, VIEW)
     assert dialect.parse(dialect.render(move, VIEW), VIEW).actions == (move,)
-    with pytest.raises(ValueError, match="outside"):
-        dialect.render(Move(point=Point(x=1920, y=0)), VIEW)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_point_outside_the_screen_cannot_be_written(name: str) -> None:
+    with pytest.raises(ValueError, match="outside the 1920x1080 screen"):
+        get_dialect(name).render(Move(point=Point(x=1920, y=0)), VIEW)
+
+
+def test_ids_are_kept_of_a_turn_that_is_refused() -> None:
+    def refuse(text: str) -> Reading:
+        raise Rejected("no", tool_call_ids=("a", "b"))
+
+    assert read_turn("text", refuse).tool_call_ids == ("a", "b")
+    assert read_turn("text", lambda text: Reading(actions=[], tool_call_ids=("a",))).tool_call_ids == ("a",)
