@@ -35,6 +35,8 @@ __all__ = ["Keeper", "main"]
 
 END_TIMEOUT_S = 10.0
 POLL_S = 0.002
+LOG_TAIL = 2000
+"""Characters of a desktop's log that are told when it is gone."""
 
 
 class Held:
@@ -196,10 +198,20 @@ class Keeper:
                     held.cgroup.kill()
                     continue
                 self._emit({"id": desktop_id, "stuck": True})
+            event = {"id": desktop_id, "gone": True, "status": held.status, "oom_kills": oom_kills}
+            event["log"] = _tail(held.directory / "log")
             shutil.rmtree(held.directory, ignore_errors=True)
             held.slot.close()
             del self._held[desktop_id]
-            self._emit({"id": desktop_id, "gone": True, "status": held.status, "oom_kills": oom_kills})
+            self._emit(event)
+
+
+def _tail(log: Path) -> str:
+    """The last that the desktop's own programs printed."""
+    try:
+        return log.read_text(errors="replace")[-LOG_TAIL:].strip()
+    except OSError:
+        return ""
 
 
 def _take_uids() -> tuple[socket.socket, Uids]:

@@ -35,7 +35,6 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.004
 CLOSE_TIMEOUT_S = 15.0
-LOG_TAIL = 2000
 KEEPER = "import sys; sys.path.insert(0, sys.argv.pop(2)); from sandbox.backends.keeper import main; sys.exit(main())"
 
 
@@ -88,7 +87,6 @@ class LocalDesktop(ProbeDesktop):
 
     async def close(self) -> None:
         """Destroy it; returns when its processes are gone."""
-        await super().close()
         await self._backend.destroy(self.id)
 
 
@@ -114,6 +112,7 @@ class LocalBackend:
         self._launched: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._gone: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._ends: dict[str, str] = {}
+        self._clients: dict[str, ProbeClient] = {}
         self._closed = False
 
     def image(self, profile: str) -> Image:
@@ -153,7 +152,7 @@ class LocalBackend:
             "spec": spec.model_dump(),
         }
         address = ProbeAddress(socket=self._directory / desktop_id / "ctl" / "probe.sock", token=token)
-        client = ProbeClient(address)
+        client = self._clients[desktop_id] = ProbeClient(address)
         start = time.monotonic()
         try:
             self._tell(keeper, request)
@@ -163,12 +162,11 @@ class LocalBackend:
                 left = deadline_s - (time.monotonic() - start)
                 await client.call("ready", {}, deadline_s=max(0.1, left))
         except BaseException as error:
-            tail = self._log_tail(desktop_id)
-            await client.close()
-            await self.destroy(desktop_id)
+            printed = await self.destroy(desktop_id)
+            tail = f"; it printed:\n{printed}" if printed else ""
             if isinstance(error, TimeoutError):
                 raise errors.BootFailed(f"not ready within {deadline_s:g} s{tail}") from error
-            if isinstance(error, errors.DesktopError) and not isinstance(error, errors.BootFailed):
+            if isinstance(error, errors.DesktopError):
                 raise errors.BootFailed(f"{error}{tail}", state=error.state) from error
             raise
         assert self._hierarchy is not None
@@ -182,22 +180,16 @@ class LocalBackend:
                 raise errors.BootFailed(f"the desktop ended while it booted: {ended}")
             await asyncio.sleep(POLL_S)
 
-    def _log_tail(self, desktop_id: str) -> str:
-        try:
-            text = (self._directory / desktop_id / "log").read_text(errors="replace")[-LOG_TAIL:].strip()
-        except OSError:
-            return ""
-        return f"; it printed:\n{text}" if text else ""
-
     def ended(self, desktop_id: str) -> str | None:
         """How a desktop ended; None while it lives."""
         return self._ends.get(desktop_id)
 
-    async def destroy(self, desktop_id: str) -> None:
-        """End a desktop and wait until its processes are gone. Idempotent."""
+    async def destroy(self, desktop_id: str) -> str:
+        """End a desktop and wait until its processes are gone; returns the last that it printed. Idempotent."""
         gone = self._gone.get(desktop_id)
         if gone is None or self._keeper is None:
-            return
+            return ""
+        await self._clients[desktop_id].close()
         if not gone.done():
             with contextlib.suppress(OSError, RuntimeError):
                 self._tell(self._keeper, {"op": "kill", "id": desktop_id})
@@ -208,6 +200,9 @@ class LocalBackend:
                 raise errors.DesktopError(f"desktop {desktop_id} does not end") from error
         self._gone.pop(desktop_id, None)
         self._launched.pop(desktop_id, None)
+        self._clients.pop(desktop_id, None)
+        printed: str = gone.result().get("log", "")
+        return printed
 
     async def reap(self) -> list[str]:
         """Remove what backends left whose keeper was killed."""
@@ -229,6 +224,8 @@ class LocalBackend:
                 await self._keeper.wait()
         if self._reader is not None:
             await self._reader
+        for client in self._clients.values():
+            await client.close()
 
     # -- the keeper ---------------------------------------------------------------------------------------------
 
