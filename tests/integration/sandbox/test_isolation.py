@@ -20,6 +20,7 @@ import pytest
 
 from sandbox.backends.local import LocalBackend, LocalDesktop
 from sandbox.desktop import DesktopSpec, User
+from sandbox.image import ImageCache
 from tests.support.live import find_pid, python, run_json, sh
 
 pytestmark = pytest.mark.desktop
@@ -320,7 +321,9 @@ async def test_nothing_of_the_host_is_seen(shared: LocalDesktop, tmp_path: Path)
         marker.wait()
 
 
-async def test_keys_of_the_host_stay_with_the_host(shared: LocalDesktop) -> None:
+async def test_keys_of_the_host_stay_with_the_host(
+    images: ImageCache, runtime_dir: Path, backend: LocalBackend
+) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long
     key = libc.syscall(248, b"user", b"frontdesk-test", b"secret", 6, -3)  # add_key to the session keyring
@@ -330,12 +333,15 @@ async def test_keys_of_the_host_stay_with_the_host(shared: LocalDesktop) -> None
         "import ctypes; libc = ctypes.CDLL(None); libc.syscall.restype = ctypes.c_long;"
         "print(libc.syscall(249, b'user', b'frontdesk-test', None, 0))"
     )
+    later = LocalBackend(images, runtime_dir)  # its processes inherit the keyring that has the key
     try:
         on_host = subprocess.run([sys.executable, "-c", search], capture_output=True, check=True, text=True)
         assert int(on_host.stdout) == key
-        assert int(await python(shared, search)) == -1
-        assert int(await python(shared, search, user="root")) == -1
+        desktop = await later.boot(DesktopSpec(width=320, height=240))
+        assert int(await python(desktop, search)) == -1
+        assert int(await python(desktop, search, user="root")) == -1
     finally:
+        await later.close()
         libc.syscall(250, 9, key, -3)  # unlink
 
 
