@@ -120,9 +120,14 @@ def test_a_killed_holder_is_told_once_and_leaves_no_file(home: Home) -> None:
 
 
 def test_a_reused_process_id_is_not_taken_for_the_holder(home: Home) -> None:
-    keep(home, make_desk().model_copy(update={"holder_start": 1}))
-    with pytest.raises(DesktopLost, match="was killed"):
-        close_desk(home)
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as stranger:
+        keep(home, make_desk(pid=stranger.pid).model_copy(update={"holder_start": 1}))
+        try:
+            with pytest.raises(DesktopLost, match="was killed"):
+                close_desk(home)
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
 
 
 def test_the_reason_that_a_holder_left_is_told(home: Home) -> None:
