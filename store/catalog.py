@@ -278,8 +278,10 @@ class Catalog:
     def _insert(self, row: BundleRow | EpisodeRow) -> bool:
         """Insert the row unless its id is taken; say whether it was inserted."""
         statement = insert_into(self._engine, type(row)).values(row.model_dump())
+        statement = statement.on_conflict_do_nothing(index_elements=["id"])
         with self.session() as session:
-            return session.connection().execute(statement.on_conflict_do_nothing(index_elements=["id"])).rowcount == 1
+            # What RETURNING gives is what was inserted; drivers differ in the row counts that they report.
+            return session.connection().execute(statement.returning(col(type(row).id))).first() is not None
 
 
 def _given(**filters: str | None) -> dict[str, str]:
