@@ -217,7 +217,8 @@ async def _verify(
                 ),
             )
             proofs.append(proof)
-            progress.finished(f"[bold]{name}[/bold] [dim]{task.bundle.id[:8]}[/dim] {_proof_text(proof)}")
+            mark = MARKS[GATE_MARKS[proof.outcome]]
+            progress.finished(f"{mark} [bold]{name}[/bold] [dim]{task.bundle.id[:8]}[/dim] {_proof_text(proof)}")
             for gate in proof.gates:
                 progress.line(f"  {_gate_line(gate.gate, gate.outcome, gate.detail)}")
     return proofs

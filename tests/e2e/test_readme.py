@@ -38,7 +38,7 @@ def matches(expected: str, line: str) -> bool:
 def wait_for_a_window(frontdesk: CommandLine) -> None:
     """A person waits until the app that they started is there."""
     for _ in range(200):
-        if frontdesk("desk windows --json").json["windows"]:
+        if any(window["active"] for window in frontdesk("desk windows --json").json["windows"]):
             return
         time.sleep(0.05)
     raise AssertionError("no window was shown")

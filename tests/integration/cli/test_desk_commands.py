@@ -26,10 +26,10 @@ def holder(frontdesk: CommandLine, name: str = "desk") -> int:
 
 
 def wait_for_window(frontdesk: CommandLine, app: str) -> dict[str, object]:
-    """Wait until an app shows a window."""
+    """Wait until an app shows a window and has the keyboard."""
     for _ in range(200):
         for window in frontdesk("desk windows --json").json["windows"]:
-            if window["app"] == app:
+            if window["app"] == app and window["active"]:
                 return dict(window)
         time.sleep(0.05)
     raise AssertionError(f"{app} showed no window")
