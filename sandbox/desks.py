@@ -158,7 +158,8 @@ def connect_desk(home: Home, name: str = DEFAULT_NAME) -> ProbeDesktop:
         DesktopLost: its holder ended; the message says why if that is known.
     """
     desk = find_desk(home, name)
-    os.utime(desk_file(home, name))
+    with contextlib.suppress(FileNotFoundError):  # it ends at this very moment; the first call will say so
+        os.utime(desk_file(home, name))
     client = ProbeClient(ProbeAddress(socket=desk.socket, token=desk.token, epoch=desk.epoch))
     return ProbeDesktop(desk.desktop_id, desk.spec, desk.image_digest, client)
 
