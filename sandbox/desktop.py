@@ -299,7 +299,9 @@ class Backend(Protocol):
     name: str
 
     async def boot(self, spec: DesktopSpec, *, deadline_s: float = 60.0) -> Desktop:
-        """Start a fresh desktop and return it ready: it can be observed, its window manager has drawn, accessibility is up.
+        """Start a fresh desktop and return it ready.
+
+        Ready means: it can be observed, its window manager has drawn, accessibility is up.
 
         Raises:
             BootFailed: it did not become ready; nothing is left of it.
