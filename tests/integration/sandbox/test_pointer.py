@@ -121,7 +121,7 @@ async def test_a_drag_passes_through_its_points(listener: Listener) -> None:
 async def test_a_point_outside_is_refused_and_the_rest_is_skipped(shared: LocalDesktop, listener: Listener) -> None:
     before = await listener.buttons({"kind": "click", "point": at(1, 1)})
     assert before
-    actions = [
+    actions: list[dict[str, Any]] = [
         {"kind": "click", "point": at(30, 30)},
         {"kind": "click", "point": at(800, 30)},
         {"kind": "click", "point": at(60, 60)},
