@@ -38,7 +38,7 @@ from sandbox.actions import (
     TypeText,
     Wait,
 )
-from sandbox.dialects.endings import HOW_TO_END, read_ending, read_marked_ending, write_ending
+from sandbox.dialects.endings import HOW_TO_END, write_ending
 from sandbox.dialects.fields import Fields
 from sandbox.dialects.json_text import Json, segments, split_thinking
 from sandbox.dialects.parts import at_pointer, one_way_scrolls, scrolls, single_clicks, times, waits
@@ -50,10 +50,10 @@ from sandbox.dialects.protocol import (
     Reading,
     Rejected,
     View,
-    explain,
     read_turn,
     result_text,
 )
+from sandbox.dialects.replies import Called, Said, assemble
 from sandbox.keys import canonical_key, parse_chord, render_key
 
 __all__ = ["Anthropic", "Version"]
@@ -166,40 +166,23 @@ To end, answer with a text and no tool use:
 
 def _read(text: str, view: View) -> Reading:
     thought, said = split_thinking(text)
-    thoughts = [thought]
-    closing: list[str] = []  # what was said since the last call
-    actions: list[Action] = []
-    ids: list[str] = []
-    num_calls = 0
-    try:
-        for segment in segments(said):
-            if not isinstance(segment, Json):
-                closing.append(segment.text)
-                continue
-            for block in _blocks(segment.value):
-                kind = block.get("type")
-                if kind in ("thinking", "redacted_thinking"):
-                    thoughts.append(_text(block.get("thinking", "")))
-                elif kind == "text":
-                    closing.append(_text(block.get("text")))
-                else:
-                    thoughts += closing
-                    closing = []
-                    num_calls += 1
-                    if isinstance(block.get("id"), str):
-                        ids.append(block["id"])
-                    actions += _call(block, view)
-    except ValueError as error:
-        where = error.where if isinstance(error, Rejected) and error.where else f"tool use {num_calls or 1}"
-        raise Rejected(explain(error), where=where, tool_call_ids=tuple(ids)) from error
-    last = "\n".join(closing)
-    ending = read_marked_ending(last) if actions else read_ending(last)
-    if ending is None:
-        thoughts.append(last)
-    else:
-        actions.append(ending)
-    thought = "\n".join(part for part in thoughts if part)
-    return Reading(actions=actions, thought=thought, tool_call_ids=tuple(ids))
+    parts: list[Said | Called] = []
+    for segment in segments(said):
+        if isinstance(segment, Json):
+            parts += [_part(block, view) for block in _blocks(segment.value)]
+        else:
+            parts.append(Said(text=segment.text))
+    return assemble(parts, thought=thought, noun="tool use", ends_in_words=True)
+
+
+def _part(block: dict[str, Any], view: View) -> Said | Called:
+    kind = block.get("type")
+    if kind in ("thinking", "redacted_thinking"):
+        return Said(text=_text(block.get("thinking", "")), reasoning=True)
+    if kind == "text":
+        return Said(text=_text(block.get("text")))
+    given_id = block.get("id")
+    return Called(read=lambda: _call(block, view), id=given_id if isinstance(given_id, str) else None)
 
 
 def _blocks(value: Any) -> Iterator[dict[str, Any]]:

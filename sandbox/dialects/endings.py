@@ -27,9 +27,8 @@ DONE                   the task is done
 _EXACT = re.compile(r"\[(INFEASIBLE|ANSWER)\](?: ([\s\S]*))?")
 _WORD = re.compile(r"""[\s*_`"'(\[]*(DONE|FAIL)[\s*_`"')\].!]*""", re.IGNORECASE)
 _LAST_SENTENCE = re.compile(r"""[.!?:\n][*_`"')\]]*\s[\s*_`"'(\[]*(DONE|FAIL)[\s*_`"')\].!]*$""")
-_MARK = re.compile(
-    r"""(?:^|\n)[ \t*_`>#-]*\[INFEASIBLE\][*_`]*[ \t:.,-]*|[*_`]*\[INFEASIBLE\][\s*_`.!]*$""", re.IGNORECASE
-)
+_MARK = re.compile(r"(?:^|\n)[ \t*_`>#-]*\[INFEASIBLE\][*_`]*[ \t:.,-]*", re.IGNORECASE)
+_MARK_AT_END = re.compile(r"\[INFEASIBLE\][\s*_`.!]{0,20}\Z", re.IGNORECASE)
 
 
 def read_ending(text: str) -> Action | None:
@@ -52,8 +51,8 @@ def read_marked_ending(text: str) -> Action | None:
 
 
 def _read_sentence(text: str) -> Action | None:
-    if match := _MARK.search(text):
-        return Infeasible(reason=f"{text[: match.start()]} {text[match.end() :]}".strip())
+    if match := _MARK.search(text) or _MARK_AT_END.search(text, max(0, len(text) - 60)):
+        return Infeasible(reason=f"{text[: match.start()]} {text[match.end() :]}".strip(" \n*_`"))
     start = max(0, len(text) - 60)
     if match := _LAST_SENTENCE.search(text, start):
         return Done() if match[1] == "DONE" else Infeasible(reason=text[: match.start() + 1].strip())

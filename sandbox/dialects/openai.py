@@ -35,7 +35,7 @@ from sandbox.actions import (
     TypeText,
     Wait,
 )
-from sandbox.dialects.endings import HOW_TO_END, read_ending, read_marked_ending, write_ending
+from sandbox.dialects.endings import HOW_TO_END, write_ending
 from sandbox.dialects.fields import Fields
 from sandbox.dialects.json_text import Json, load, segments, split_thinking
 from sandbox.dialects.parts import PIXELS_PER_CLICK, pixels_to_clicks, scrolls, single_clicks, times, with_keys_held
@@ -50,6 +50,7 @@ from sandbox.dialects.protocol import (
     read_turn,
     result_text,
 )
+from sandbox.dialects.replies import Called, Said, assemble
 from sandbox.keys import render_key
 
 __all__ = ["OpenAI"]
@@ -134,34 +135,13 @@ To end, answer with a message and no call:
 
 def _read(text: str, view: View) -> Reading:
     thought, said = split_thinking(text)
-    reader = _Reader(view)
-    thoughts = [thought]
-    closing: list[str] = []  # what was said since the last call
-    try:
-        for segment in segments(said):
-            if not isinstance(segment, Json):
-                closing.append(segment.text)
-                continue
-            for item in _items(segment.value):
-                message = reader.item(item)
-                if message is None:
-                    thoughts += closing
-                    closing = []
-                elif item.get("type") == "reasoning":
-                    thoughts.append(message)
-                else:
-                    closing.append(message)
-    except ValueError as error:
-        where = error.where if isinstance(error, Rejected) and error.where else reader.where
-        raise Rejected(explain(error), where=where, tool_call_ids=tuple(reader.ids)) from error
-    last = "\n".join(closing)
-    ending = read_marked_ending(last) if reader.actions else read_ending(last)
-    if ending is None:
-        thoughts.append(last)
-    else:
-        reader.actions.append(ending)
-    thought = "\n".join(part for part in thoughts if part)
-    return Reading(actions=reader.actions, thought=thought, tool_call_ids=tuple(reader.ids))
+    parts: list[Said | Called] = []
+    for segment in segments(said):
+        if isinstance(segment, Json):
+            parts += [_part(item, view) for item in _items(segment.value)]
+        else:
+            parts.append(Said(text=segment.text))
+    return assemble(parts, thought=thought, noun="call", ends_in_words=True)
 
 
 def _items(value: Any, *, depth: int = 3) -> Iterator[dict[str, Any]]:
@@ -181,56 +161,51 @@ def _items(value: Any, *, depth: int = 3) -> Iterator[dict[str, Any]]:
         yield value
 
 
-class _Reader:
-    """Collects actions and ids item by item."""
+def _part(item: dict[str, Any], view: View) -> Said | Called:
+    kind = item.get("type")
+    if kind == "reasoning":
+        return Said(text=_words(item.get("summary") or [], "summary"), reasoning=True)
+    if kind in ("message", "output_text") or (kind is None and "content" in item):
+        return Said(text=_words(item.get("content", item.get("text")), "content"))
+    call_id = None if kind in _ACTIONS else item.get("call_id", item.get("id"))
+    return Called(read=lambda: _call(item, view), id=call_id if isinstance(call_id, str) else None)
 
-    def __init__(self, view: View) -> None:
-        self.actions: list[Action] = []
-        self.ids: list[str] = []
-        self.where = ""
-        self._view = view
-        self._num_actions = 0
 
-    def item(self, item: dict[str, Any]) -> str | None:
-        """Read an output item: the words of a message, or None when it was a call, which is now among the actions."""
-        kind = item.get("type")
-        if kind == "reasoning":
-            return _words(item.get("summary"), "summary")
-        if kind in ("message", "output_text") or (kind is None and "content" in item):
-            return _words(item.get("content", item.get("text")), "content")
-        call_id = item.get("call_id", item.get("id"))
-        if isinstance(call_id, str) and kind not in _ACTIONS:
-            self.ids.append(call_id)
-        if kind == "computer_call":
-            self._call(item)
-        elif kind in ("function_call", "function"):
-            function = item.get("function", item)
-            arguments = function.get("arguments") if isinstance(function, dict) else None
-            self._call(load(arguments) if isinstance(arguments, str) else arguments)
-        else:
-            self._action(item)
-        return None
+def _call(item: dict[str, Any], view: View) -> list[Action]:
+    if item.get("type") not in ("function_call", "function"):
+        return _batch(item, view)
+    function = item.get("function", item)
+    if not isinstance(function, dict) or not str(function.get("name", "computer")).startswith("computer"):
+        raise Rejected("name: there is only the tool computer")
+    arguments = function.get("arguments")
+    call = load(arguments) if isinstance(arguments, str) else arguments
+    if not isinstance(call, dict):
+        raise Rejected("arguments: must be an object")
+    return _batch(call, view)
 
-    def _call(self, call: Any) -> None:
-        if not isinstance(call, dict):
-            raise Rejected("the arguments of the call must be an object")
-        if isinstance(call.get("actions"), list):
-            for action in call["actions"]:
-                self._action(action)
-        else:
-            self._action(call.get("action", call))
 
-    def _action(self, action: Any) -> None:
-        self._num_actions += 1
-        self.where = f"action {self._num_actions}"
-        if not isinstance(action, dict):
-            raise Rejected("action: must be an object with a type")
-        kind = action.get("type")
-        if not isinstance(kind, str) or kind not in _ACTIONS:
-            raise Rejected(f"type: must be one of {', '.join(_ACTIONS)}, not {str(kind)[:40]!r}")
-        fields = Fields({k: v for k, v in action.items() if k != "type"}, of=kind, view=self._view, space="shown")
-        self.actions += _ACTIONS[kind](fields)
-        fields.no_more()
+def _batch(call: dict[str, Any], view: View) -> list[Action]:
+    if not isinstance(call.get("actions"), list):
+        return _action(call.get("action", call), view)
+    made: list[Action] = []
+    for number, action in enumerate(call["actions"]):
+        try:
+            made += _action(action, view)
+        except ValueError as error:
+            raise Rejected(f"actions[{number}].{explain(error)}") from error
+    return made
+
+
+def _action(action: Any, view: View) -> list[Action]:
+    if not isinstance(action, dict):
+        raise Rejected("action: must be an object with a type")
+    kind = action.get("type")
+    if not isinstance(kind, str) or kind not in _ACTIONS:
+        raise Rejected(f"type: must be one of {', '.join(_ACTIONS)}, not {str(kind)[:40]!r}")
+    fields = Fields({k: v for k, v in action.items() if k != "type"}, of=kind, view=view, space="shown")
+    actions = _ACTIONS[kind](fields)
+    fields.no_more()
+    return actions
 
 
 def _words(content: Any, name: str) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -36,7 +37,6 @@ from sandbox.actions import (
     TypeText,
     Wait,
 )
-from sandbox.dialects.endings import read_marked_ending
 from sandbox.dialects.fields import Fields
 from sandbox.dialects.json_text import Json, load, segments, split_thinking
 from sandbox.dialects.parts import (
@@ -54,10 +54,10 @@ from sandbox.dialects.protocol import (
     Reading,
     Rejected,
     View,
-    explain,
     read_turn,
     result_text,
 )
+from sandbox.dialects.replies import Called, Said, assemble
 from sandbox.dialects.view import Space
 from sandbox.keys import render_key
 
@@ -155,33 +155,21 @@ For each function call, return a json object with function name and arguments wi
 
 def _read(text: str, view: View, space: Space) -> Reading:
     thought, said = split_thinking(text)
-    thoughts = [thought]
-    actions: list[Action] = []
-    ids: list[str] = []
-    num_calls = 0
-    last = ""
-    try:
-        for segment in segments(said):
-            if not isinstance(segment, Json):
-                last = segment.text
-                thoughts.append(last)
-                continue
-            last = ""
-            for call in _calls(segment.value):
-                num_calls += 1
-                if isinstance(call.get("id"), str):
-                    ids.append(call["id"])
-                actions += _call(call, view, space)
-    except ValueError as error:
-        where = error.where if isinstance(error, Rejected) and error.where else f"call {num_calls or 1}"
-        raise Rejected(explain(error), where=where, tool_call_ids=tuple(ids)) from error
-    if (ending := read_marked_ending(last)) is not None:
-        thoughts.pop()
-        actions.append(ending)
-    elif not actions:
+    parts: list[Said | Called] = []
+    for segment in segments(said):
+        if isinstance(segment, Json):
+            parts += [_part(call, view, space) for call in _calls(segment.value)]
+        else:
+            parts.append(Said(text=segment.text))
+    reading = assemble(parts, thought=thought, noun="call", ends_in_words=False)
+    if not reading.actions:
         raise Rejected("there is no <tool_call> in the reply")
-    thought = "\n".join(part for part in thoughts if part)
-    return Reading(actions=drags_joined(actions), thought=thought, tool_call_ids=tuple(ids))
+    return replace(reading, actions=drags_joined(reading.actions))
+
+
+def _part(call: dict[str, Any], view: View, space: Space) -> Called:
+    given_id = call.get("id")
+    return Called(read=lambda: _call(call, view, space), id=given_id if isinstance(given_id, str) else None)
 
 
 def _calls(value: Any) -> Iterator[dict[str, Any]]:
