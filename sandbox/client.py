@@ -127,10 +127,12 @@ class ProbeClient:
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> Any:
-        connection = self._idle.pop() if self._idle else None
-        if connection is not None and _hung_up(*connection):
-            connection[1].transport.abort()
-            connection = None
+        connection = None
+        while self._idle and connection is None:
+            connection = self._idle.pop()
+            if _hung_up(*connection):
+                connection[1].transport.abort()
+                connection = None
         if connection is None:
             connection = await _connect(self.address.socket)
         try:

@@ -122,6 +122,7 @@ class Keeper:
             config = {
                 "width": spec["width"],
                 "height": spec["height"],
+                "pids": spec["pids"],
                 "dpi": round(96 * spec["font_scale"]),
                 "token": request["token"],
                 "uids": uids.as_dict(),

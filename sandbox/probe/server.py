@@ -311,6 +311,19 @@ def _talk(probe: Probe, connection: socket.socket) -> None:
             return  # the caller learns it from the closed connection
 
 
+def _turn_away(connection: socket.socket) -> None:
+    """Say that there is no room for another connection."""
+    with connection:
+        connection.settimeout(1.0)
+        try:
+            received = recv_message(connection)
+            if received is not None:
+                refusal = _error("Unavailable", "the desktop has no room for another connection", {})
+                connection.sendall(encode({"id": received[0].get("id"), **refusal}))
+        except (WireError, OSError):
+            return
+
+
 def serve(config: dict[str, Any], framebuffer: int, spawner: socket.socket, facts: dict[str, str]) -> None:
     """Run the probe; returns only with the process."""
     link = SpawnerLink(spawner, facts)
@@ -326,4 +339,7 @@ def serve(config: dict[str, Any], framebuffer: int, spawner: socket.socket, fact
     os.rename(pending, SOCKET)  # whoever sees the socket can connect to it
     while True:
         connection, _ = listener.accept()
-        threading.Thread(target=_talk, args=(probe, connection), daemon=True).start()
+        try:
+            threading.Thread(target=_talk, args=(probe, connection), daemon=True).start()
+        except RuntimeError:  # root's programs took the last process
+            _turn_away(connection)

@@ -18,8 +18,10 @@ a fork under the asked uid: reading a file as the desktop's user needs no new pr
 from __future__ import annotations
 
 import array
+import errno
 import json
 import os
+import resource
 import selectors
 import signal
 import socket
@@ -35,6 +37,8 @@ MAX_MESSAGE = 160_000
 PROBE_RESTARTS = 5
 LOG_LIMIT = 1 << 18
 """Bytes of what the X server, the probe and the session print that are kept: the log lies on the host's disk."""
+RESERVED_PIDS = 24
+"""Of the desktop's processes and threads, those that its user cannot have: the probe's, the X server's, root's."""
 FRAMEBUFFER_DIR = "/run/frontdesk/fb"
 SESSION = "/usr/lib/frontdesk/session"
 
@@ -47,7 +51,7 @@ class Spawner:
     """Owns every process of the desktop.
 
     Args:
-        config: width, height, dpi, token, uids {xserver, probe, user}, env {root, user}.
+        config: width, height, dpi, pids, token, uids {xserver, probe, user}, env {root, user}.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -78,7 +82,7 @@ class Spawner:
         self._start_xserver()
         self._start_probe()
         while True:
-            for key, _ in self._selector.select(timeout=5.0):
+            for key, _ in self._selector.select(timeout=None if self._probe else 0):
                 if key.fd == self._wake_r:
                     self._drain_wakeups()
                 elif key.fd == self._log_r:
@@ -117,12 +121,19 @@ class Spawner:
 
     def _start_probe(self) -> bool:
         now = time.monotonic()
-        self._probe_starts = [start for start in self._probe_starts if now - start < 60] + [now]
-        if len(self._probe_starts) > PROBE_RESTARTS:
+        self._probe_starts = [start for start in self._probe_starts if now - start < 60]
+        if len(self._probe_starts) >= PROBE_RESTARTS:
             sys.stderr.write("the probe died too often; giving up\n")
             return False
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:  # no room; the next turn of the loop tries again
+            ours.close()
+            theirs.close()
+            time.sleep(0.05)
+            return True
+        self._probe_starts.append(now)
         if pid == 0:
             code = 1
             try:
@@ -150,6 +161,8 @@ class Spawner:
             # When the desktop runs out of memory, its applications go before the probe and the X server.
             with open("/proc/self/oom_score_adj", "w") as handle:
                 handle.write("600")
+            room = self._config["pids"] - RESERVED_PIDS
+            resource.setrlimit(resource.RLIMIT_NPROC, (room, room))  # counted per uid, and this uid is the desktop's
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
@@ -162,8 +175,8 @@ class Spawner:
         """
         pid, error_r = self._fork(who, argv, env, cwd, None)
         problem = _read_problem(error_r)
-        if problem:
-            raise SpawnFailed(problem)
+        if problem is not None:
+            raise SpawnFailed(problem[0])
         return pid
 
     def _fork(self, who: str, argv: list[str], env: dict[str, str], cwd: str, fds: list[int] | None) -> tuple[int, int]:
@@ -187,8 +200,8 @@ class Spawner:
             try:
                 self._child(who, argv, env, cwd, fds, error_w)
             except BaseException as error:  # noqa: BLE001 - a forked child must end here
-                reason = error.strerror if isinstance(error, OSError) else error
-                os.write(error_w, str(reason).encode()[:4000])
+                reason, code = (error.strerror, error.errno) if isinstance(error, OSError) else (error, 0)
+                os.write(error_w, f"{code} {reason}".encode()[:4000])
             finally:
                 os._exit(127)
         os.close(error_w)
@@ -330,9 +343,9 @@ class Spawner:
         ref, pid = self._starting.pop(fd)
         self._selector.unregister(fd)
         problem, status = _read_problem(fd), self._ended.pop(pid, None)
-        if problem:
+        if problem is not None:
             del self._owned[pid]
-            self._send({"ref": ref, "error": problem, "full": False})
+            self._send({"ref": ref, "error": problem[0], "full": problem[1]})
             return
         self._send({"ref": ref, "pid": pid})
         if status is not None:
@@ -340,12 +353,16 @@ class Spawner:
             self._send({"exit": pid, "status": status})
 
 
-def _read_problem(fd: int) -> str:
-    """What a forked child says of its start; nothing when it went well."""
+def _read_problem(fd: int) -> tuple[str, bool] | None:
+    """Why a forked child could not start, and whether for want of room; None when it went well."""
     try:
-        return os.read(fd, 4096).decode()
+        code, _, reason = os.read(fd, 4096).decode().partition(" ")
     finally:
         os.close(fd)
+    if not code:
+        return None
+    full = int(code) in (errno.EAGAIN, errno.ENOMEM)
+    return (f"the desktop has no room for another process: {reason}" if full else reason), full
 
 
 def _receive(link: socket.socket) -> tuple[bytes, list[int]]:
