@@ -81,7 +81,8 @@ _POINT_NAMES = ("start_box", "point", "start_point", "box", "start")
 _END_NAMES = ("end_box", "end_point", "end")
 _TAGS = re.compile(r"</?(?:point|bbox|box)>|<\|(?:box|object_ref)_(?:start|end)\|>")
 _NUMBER = r"[-+]?\d{1,9}(?:\.\d{0,9})?"
-_NUMBERS = re.compile(rf"\s*[(\[]?\s*({_NUMBER}(?:[\s,]+{_NUMBER}){{1,3}})\s*[)\]]?\s*")
+_BETWEEN = r"(?:[\s,]+|\s*[)\]]\s*,?\s*[(\[]\s*)"
+_NUMBERS = re.compile(rf"\s*[(\[]?\s*({_NUMBER}(?:{_BETWEEN}{_NUMBER}){{1,3}})\s*[)\]]?\s*")
 _ENTER_AT_END = re.compile(r"(?<!\\)((?:\\\\)*)\\\\n\Z")
 _LOSSES = MappingProxyType(
     {
@@ -204,7 +205,7 @@ x goes up to {width} and y up to {height}."""
             return None
         text = _TAGS.sub(" ", call.raw(name).text)
         match = _NUMBERS.fullmatch(text)
-        numbers = [float(each) for each in re.split(r"[\s,]+", match[1])] if match else []
+        numbers = [float(each) for each in re.split(_BETWEEN, match[1])] if match else []
         if len(numbers) not in (2, 4):
             raise Rejected(f"{name}: must be a point such as '(100,200)', not {call.raw(name).text[:40]!r}")
         x, y = numbers if len(numbers) == 2 else ((numbers[0] + numbers[2]) / 2, (numbers[1] + numbers[3]) / 2)

@@ -66,7 +66,9 @@ def read_calls(text: str) -> Turn:
     Raises:
         Rejected: it has no call, or one that cannot be read; `where` counts the calls.
     """
-    start = _ACTION_LINE.search(text) or _CALL_LINE.search(text)
+    start = (
+        _CALL_LINE.match(text, len(text) - len(text.lstrip())) or _ACTION_LINE.search(text) or _CALL_LINE.search(text)
+    )
     if start is None:
         raise Rejected("there is no action in the reply; write Action: and a call such as click(start_box='(x,y)')")
     thoughts = [_THOUGHT.sub("", text[: start.start()]).strip(" \t\n`")]
