@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from dataclasses import replace
 from typing import Protocol
 
 from agent.context import Context
@@ -194,7 +195,9 @@ class TurnLoop:
         # An action that was refused stops those after it, also the one that would have ended the episode.
         self.final_action = None if errors else ending
         self._num_unreadable = 0 if parsed.error is None else self._num_unreadable + 1
-        self._feedback = [told] if told else [self._dialect.render_result(error) for error in errors]
+        self._feedback = (
+            [told] if told else [self._dialect.render_result(each, parsed.tool_call_ids) for each in errors]
+        )
         self.turns.append(
             Turn(
                 index=len(self.turns),
@@ -223,10 +226,11 @@ class TurnLoop:
     def _feedback_on(self, parsed: ParsedTurn, reply: PolicyReply) -> str:
         if parsed.error is None:
             return ""
-        told = self._dialect.render_result(parsed.error)
+        error = parsed.error
         if reply.truncated:
-            told += f" It was cut off at {self._harness.limits.max_tokens} tokens; be brief."
-        return told
+            cut_off = f"It was cut off at {self._harness.limits.max_tokens} tokens; be brief."
+            error = replace(error, message=f"{error.message} {cut_off}")
+        return self._dialect.render_result(error, parsed.tool_call_ids)
 
     async def _step(self, actions: tuple[Action, ...], *, name: str) -> tuple[Observation, StepResult]:
         """Act, settle, look, and keep the screenshot."""

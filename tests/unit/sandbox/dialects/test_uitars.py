@@ -55,7 +55,6 @@ POINTS = [
 ]
 
 FORMS: list[tuple[str, list[Action]]] = [
-    *((f"click({point})", [Click(point=AT)]) for point in POINTS),
     ("click()", [Click()]),
     ("left_single(point='<point>100 200</point>')", [Click(point=AT)]),
     ("left_double(start_box='(100,200)')", [Click(point=AT, clicks=2)]),
@@ -108,6 +107,12 @@ FORMS: list[tuple[str, list[Action]]] = [
     ("call_user()", [Infeasible(reason="the model hands over to the user")]),
     ("call_user(content='log in first')", [Infeasible(reason="log in first")]),
 ]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_the_forms_of_a_point(point: str) -> None:
+    for dialect, view in ((V15, VIEW), (V1, SQUARE)):
+        assert dialect.parse(f"Action: click({point})", view).actions == (Click(point=AT),)
 
 
 @pytest.mark.parametrize(("call", "actions"), FORMS)
