@@ -134,7 +134,10 @@ class ProbeClient:
                 connection[1].transport.abort()
                 connection = None
         if connection is None:
-            connection = await _connect(self.address.socket)
+            try:
+                connection = await _connect(self.address.socket)
+            except OSError as error:
+                raise errors.ProbeLost(f"no probe answers: {error.strerror}; nothing was done", phase="infra") from error
         try:
             yield connection
         except BaseException:
