@@ -137,7 +137,8 @@ class ProbeClient:
             try:
                 connection = await _connect(self.address.socket)
             except OSError as error:
-                raise errors.ProbeLost(f"no probe answers: {error.strerror}; nothing was done", phase="infra") from error
+                message = f"no probe answers ({error.strerror}); nothing was done"
+                raise errors.ProbeLost(message, phase="infra") from error
         try:
             yield connection
         except BaseException:

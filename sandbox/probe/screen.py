@@ -32,9 +32,10 @@ class Screen:
 
     Args:
         fd: descriptor of the framebuffer file, open for reading.
+        first_version: what `version` counts from.
     """
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, *, first_version: int) -> None:
         self._map = mmap.mmap(fd, os.fstat(fd).st_size, prot=mmap.PROT_READ)
         words = struct.unpack(">25I", self._map[:100])
         header_size, self.width, self.height = words[0], words[4], words[5]
@@ -44,7 +45,7 @@ class Screen:
         self._start = header_size + num_colors * 12
         self._last_raw = b""
         self._last: Capture | None = None
-        self.version = 0
+        self.version = first_version
         """Counts frames that differed from the one before."""
 
     def capture(self) -> Capture:

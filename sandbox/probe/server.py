@@ -35,6 +35,7 @@ __all__ = ["serve"]
 SOCKET = "/run/frontdesk/ctl/probe.sock"
 CAPABILITIES = ["step", "ready", "exec", "spawn", "read_file", "write_file", "collect", "health"]
 MAX_NODES = 5000
+VERSIONS_PER_PROBE = 1 << 32
 
 
 class Probe:
@@ -46,7 +47,8 @@ class Probe:
         self._drain = Drain()
         self._x_lock = threading.RLock()
         self._display: Any = display.Display(":0")  # owns no resource, so no other client can have it killed
-        self._screen = Screen(framebuffer)
+        # Versions go on when a probe takes over from one that died: the same number never means another screen.
+        self._screen = Screen(framebuffer, first_version=int(link.facts["probe_restarts"]) * VERSIONS_PER_PROBE)
         self._pointer = Pointer(self._display, self._screen.width, self._screen.height)
         self._actor = Actor(self._pointer, Keyboard(self._display))
         self._damage = DamageWatcher(":0")

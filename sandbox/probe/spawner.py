@@ -114,10 +114,31 @@ class Spawner:
                 raise SystemExit("Xvfb ended before it was ready")
             ready += chunk
         os.close(ready_r)
-        # Only the X server's own uid may open the framebuffer; take a read-only descriptor under that uid.
-        os.seteuid(self._uids["xserver"])
-        self._framebuffer = os.open(f"{FRAMEBUFFER_DIR}/Xvfb_screen0", os.O_RDONLY | os.O_CLOEXEC)
-        os.seteuid(0)
+        self._framebuffer = self._open_framebuffer()
+
+    def _open_framebuffer(self) -> int:
+        """A read-only descriptor of the framebuffer, which only the X server's uid may open.
+
+        A child opens it: were this process to change its uid, if only for a moment, the kernel would forget that it is
+        to die with its parent.
+        """
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._become("xserver")
+                descriptor = os.open(f"{FRAMEBUFFER_DIR}/Xvfb_screen0", os.O_RDONLY)
+                socket.send_fds(theirs, [b"."], [descriptor])
+            finally:
+                os._exit(0)
+        theirs.close()
+        _, fds, _, _ = socket.recv_fds(ours, 1, 1)
+        os.waitpid(pid, 0)
+        ours.close()
+        if not fds:
+            raise SystemExit("the framebuffer cannot be opened")
+        os.set_inheritable(fds[0], False)
+        return fds[0]
 
     def _start_probe(self) -> bool:
         now = time.monotonic()
