@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agent.policies.script import ClickOn, ClickWindow, WaitWindow
+from agent.policies.script import ClickOn, ClickWindow, WaitActive, WaitWindow
 from agent.shown import is_showing, walk
 from sandbox.actions import Point
 from sandbox.desktop import A11yNode, Window
@@ -20,9 +20,11 @@ def find_node(step: ClickOn, roots: Sequence[A11yNode]) -> A11yNode | None:
     return matches[step.nth] if step.nth < len(matches) else None
 
 
-def find_window(step: ClickWindow | WaitWindow, windows: Sequence[Window]) -> Window | None:
-    """The active window of the step's app and title, or else the first such; None when there is none."""
+def find_window(step: ClickWindow | WaitWindow | WaitActive, windows: Sequence[Window]) -> Window | None:
+    """The active window of the step's app and title, or else the first that will do; None when there is none."""
     matches = [window for window in windows if window.app == step.app and step.title_contains in window.title]
+    if isinstance(step, WaitActive):
+        matches = [window for window in matches if window.active]
     return next((window for window in matches if window.active), matches[0] if matches else None)
 
 
@@ -34,14 +36,14 @@ def window_point(step: ClickWindow, window: Window, screen: tuple[int, int]) -> 
     return Point(x=min(max(x, 0), screen[0] - 1), y=min(max(y, 0), screen[1] - 1))
 
 
-def describe_target(step: ClickOn | ClickWindow | WaitWindow) -> str:
+def describe_target(step: ClickOn | ClickWindow | WaitWindow | WaitActive) -> str:
     """The target in words."""
     if isinstance(step, ClickOn):
         number = f" number {step.nth + 1}" if step.nth else ""
         inside = f" inside {step.within!r}" if step.within is not None else ""
         return f"{step.role} {step.name!r}{number}{inside} showing in application {step.app!r}"
     title = f" with {step.title_contains!r} in its title" if step.title_contains else ""
-    return f"window of {step.app!r}{title}"
+    return f"{'active ' if isinstance(step, WaitActive) else ''}window of {step.app!r}{title}"
 
 
 def describe_tree(step: ClickOn, roots: Sequence[A11yNode]) -> str:
@@ -64,7 +66,8 @@ def describe_tree(step: ClickOn, roots: Sequence[A11yNode]) -> str:
 
 def describe_windows(windows: Sequence[Window]) -> str:
     """What is there instead of a window."""
-    return _listed("the windows are", [f"{window.app} {window.title!r}" for window in windows])
+    shown = [f"{window.app} {window.title!r}{' (active)' if window.active else ''}" for window in windows]
+    return _listed("the windows are", shown)
 
 
 def _matches(step: ClickOn, node: A11yNode, within: str | None) -> Iterator[A11yNode]:

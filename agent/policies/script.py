@@ -21,6 +21,7 @@ __all__ = [
     "SayDone",
     "SayInfeasible",
     "ScriptStep",
+    "WaitActive",
     "WaitWindow",
     "parse_script",
     "script_json",
@@ -92,6 +93,14 @@ class WaitWindow(_Lookup):
     title_contains: str = ""
 
 
+class WaitActive(_Lookup):
+    """Go on once such a window is the active one, e.g. because a dialog above it has closed."""
+
+    type: Literal["wait_active"] = "wait_active"
+    app: str
+    title_contains: str = ""
+
+
 class SayDone(_Step):
     """End: the task is done."""
 
@@ -113,7 +122,7 @@ class SayAnswer(_Step):
 
 
 ScriptStep = Annotated[
-    Do | ClickOn | ClickWindow | WaitWindow | SayDone | SayInfeasible | SayAnswer,
+    Do | ClickOn | ClickWindow | WaitWindow | WaitActive | SayDone | SayInfeasible | SayAnswer,
     Field(discriminator="type"),
 ]
 _ADAPTER: TypeAdapter[tuple[ScriptStep, ...]] = TypeAdapter(tuple[ScriptStep, ...])

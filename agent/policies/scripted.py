@@ -35,6 +35,7 @@ from agent.policies.script import (
     SayDone,
     SayInfeasible,
     ScriptStep,
+    WaitActive,
     WaitWindow,
     script_json,
 )
@@ -79,7 +80,7 @@ class ScriptedPolicy:
         self.hash = hashlib.sha256(json.dumps(script_json(steps), sort_keys=True).encode()).hexdigest()
         needs: dict[Want, bool] = {
             "a11y": any(isinstance(step, ClickOn) for step in steps),
-            "windows": any(isinstance(step, ClickWindow | WaitWindow) for step in steps),
+            "windows": any(isinstance(step, ClickWindow | WaitWindow | WaitActive) for step in steps),
         }
         self.wants: tuple[Want, ...] = tuple(want for want, needed in needs.items() if needed)
         self._steps = tuple(steps)
@@ -111,7 +112,7 @@ class ScriptedPolicy:
                 if is_terminal(action):
                     del self._places[request.trajectory_id]
                 return say(request, action)
-            assert isinstance(step, ClickOn | ClickWindow | WaitWindow)
+            assert isinstance(step, ClickOn | ClickWindow | WaitWindow | WaitActive)
             place.looks += 1
             if place.looks >= step.looks:
                 number = f"step {place.step + 1} of the script, after {place.looks} looks"
@@ -138,7 +139,7 @@ def _resolve(step: ScriptStep, request: PolicyRequest) -> tuple[bool, Action | N
             return True, Infeasible(reason=step.reason)
         case SayAnswer():
             return True, Answer(text=step.text)
-        case WaitWindow():
+        case WaitWindow() | WaitActive():
             return find_window(step, request.observation.windows or ()) is not None, None
         case ClickWindow():
             window = find_window(step, request.observation.windows or ())
@@ -154,7 +155,7 @@ def _resolve(step: ScriptStep, request: PolicyRequest) -> tuple[bool, Action | N
             return True, Click(point=Point(x=x, y=y), button=step.button, clicks=step.clicks)
 
 
-def _seen(step: ClickOn | ClickWindow | WaitWindow, request: PolicyRequest) -> str:
+def _seen(step: ClickOn | ClickWindow | WaitWindow | WaitActive, request: PolicyRequest) -> str:
     if isinstance(step, ClickOn):
         return describe_tree(step, request.observation.a11y or ())
     return describe_windows(request.observation.windows or ())
