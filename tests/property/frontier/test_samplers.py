@@ -1,0 +1,213 @@
+"""What every sampler keeps, and what ours promises beyond: budgets, order, restore, starvation, infra errors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frontier import FrontierConfig, FrontierSampler, RolloutOutcome, Sampler, TaskInfo, Verdict
+from tests.support.sampling import MAKERS, outcome, play, pool
+
+VERDICTS: st.SearchStrategy[Verdict] = st.sampled_from(("pass", "fail", "infra_error"))
+ALL = pytest.mark.parametrize("kind", list(MAKERS))
+OURS_TO_THEM = pytest.mark.parametrize("kind", ["band", "ema_gaussian", "frontier"])
+
+
+@ALL
+@settings(max_examples=30)
+@given(st.integers(0, 9), st.integers(0, 99), st.lists(st.integers(0, 60), max_size=8), st.data())
+def test_budget_is_never_exceeded(kind: str, size: int, seed: int, budgets: list[int], data: st.DataObject) -> None:
+    sampler = MAKERS[kind](pool(size), seed)
+    seen: set[str] = set()
+    for version, budget in enumerate(budgets):
+        plan = sampler.plan(budget, version)
+        assert sum(allocation.n for allocation in plan) <= budget
+        assert all(allocation.n in (4, 8, 16) for allocation in plan)
+        ids = [allocation.group_id for allocation in plan]
+        assert len(set(ids)) == len(ids)
+        assert seen.isdisjoint(ids)
+        seen.update(ids)
+        for allocation in plan:
+            for k in range(allocation.n):
+                sampler.record(outcome(allocation, k, data.draw(VERDICTS), version=version))
+
+
+@OURS_TO_THEM
+@settings(max_examples=30)
+@given(st.integers(1, 9), st.integers(0, 99), st.data())
+def test_record_is_idempotent_and_blind_to_order(kind: str, size: int, seed: int, data: st.DataObject) -> None:
+    one, other = MAKERS[kind](pool(size), seed), MAKERS[kind](pool(size), seed)
+    for version in range(3):
+        plan = one.plan(24, version)
+        assert other.plan(24, version) == plan, "what was learned decides the next plan"
+        outcomes = [
+            outcome(group, k, data.draw(VERDICTS), version=data.draw(st.integers(0, version)))
+            for group in plan
+            for k in range(group.n)
+        ]
+        for news in outcomes:
+            assert one.record(news)
+        for news in data.draw(st.permutations(outcomes)):
+            assert other.record(news)
+            assert not other.record(news)
+        assert one.state() == other.state()
+
+
+@ALL
+@settings(max_examples=25)
+@given(st.data(), st.integers(0, 7), st.integers(0, 99))
+def test_restore_is_exact_at_every_point(kind: str, data: st.DataObject, size: int, seed: int) -> None:
+    straight, restored = MAKERS[kind](pool(size), seed), MAKERS[kind](pool(size), seed)
+    pending: list[RolloutOutcome] = []
+    groups: list[str] = []
+    for version in range(data.draw(st.integers(1, 10))):
+        fresh = MAKERS[kind](pool(size), seed)
+        fresh.restore(json.loads(json.dumps(restored.state())))
+        restored = fresh
+        call = data.draw(st.sampled_from(["plan", "record", "cancel"]))
+        if call == "plan":
+            budget = data.draw(st.integers(0, 20))
+            plan = straight.plan(budget, version)
+            assert restored.plan(budget, version) == plan
+            pending += [outcome(g, k, data.draw(VERDICTS), version=version) for g in plan for k in range(g.n)]
+            groups += [allocation.group_id for allocation in plan]
+        elif call == "record":
+            for news in data.draw(st.lists(st.sampled_from(pending), max_size=20)) if pending else []:
+                assert straight.record(news) == restored.record(news)
+        elif groups:
+            group = data.draw(st.sampled_from(groups))
+            straight.cancel(group)
+            restored.cancel(group)
+    assert straight.state() == restored.state()
+
+
+@ALL
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_tiny_pools_work(kind: str, size: int) -> None:
+    sampler = MAKERS[kind](pool(size), 0)
+    for version in range(40):
+        plan = sampler.plan(16, version)
+        assert {allocation.task for allocation in plan} <= {f"task-{k}" for k in range(size)}
+        play(sampler, plan, lambda task, n: n if task == "task-0" else 0, version=version)
+        assert bool(plan) == bool(size)
+
+
+@ALL
+def test_equal_seeds_give_equal_plans(kind: str) -> None:
+    def plans(seed: int) -> list[object]:
+        sampler = MAKERS[kind](pool(12), seed)
+        made: list[object] = []
+        for version in range(5):
+            plan = sampler.plan(16, version)
+            play(sampler, plan, lambda task, n: n // 2, version=version)
+            made.append(plan)
+        return made
+
+    assert plans(1) == plans(1)
+    assert plans(1) != plans(2)
+
+
+@OURS_TO_THEM
+def test_all_infra_batches_change_nothing(kind: str) -> None:
+    sampler = MAKERS[kind](pool(6), 0)
+    plan = sampler.plan(16, 0)
+    play(sampler, plan, lambda task, n: n // 2)
+    sampler.plan(0, 1)
+    before = _learned(sampler)
+    for version in range(1, 6):
+        for allocation in sampler.plan(16, 1):
+            for k in range(allocation.n):
+                sampler.record(outcome(allocation, k, "infra_error", version=version))
+    sampler.plan(0, 1)
+    assert _learned(sampler) == before
+    play(sampler, sampler.plan(16, 1), lambda task, n: n)
+    sampler.plan(0, 1)
+    assert _learned(sampler) != before, "the comparison sees graded outcomes"
+
+
+def _learned(sampler: Sampler) -> object:
+    state = sampler.state()
+    if state["kind"] == "frontier":
+        judged = {name: state["judging"]["tasks"][name] for name in ("state", "doubt", "ring_passes", "ring_graded")}
+        return state["beliefs"], judged
+    return state["out_until"] if state["kind"] == "band" else (state["p"], state["tried"])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(2, 30), st.integers(0, 99), st.integers(4, 24), st.randoms(use_true_random=False))
+def test_no_eligible_task_starves(size: int, seed: int, budget: int, random: object) -> None:
+    """Within a bounded number of plans every task that is not held is planned, whatever the rates are."""
+    sampler = FrontierSampler(pool(size), seed=seed, config=FrontierConfig(quarantine=False))
+    rates = {f"task-{k}": (0, 1, 2)[(seed + k) % 3] for k in range(size)}
+    last = dict.fromkeys(rates, 0)
+    share = min(sampler.config.oldest_share, sampler.config.monitor_share, sampler.config.easy_share)
+    bound = round(4 * size / (share * budget)) + 2 * max(sampler.config.monitor_backoff) + 20
+    for version in range(1, 2 * bound):
+        plan = sampler.plan(budget, version)
+        play(sampler, plan, lambda task, n: rates[task] * n // 2, version=version)
+        last |= dict.fromkeys((allocation.task for allocation in plan), version)
+        assert version - min(last.values()) <= bound
+
+
+def test_starvation_would_be_noticed() -> None:
+    """The negative control: without any share for the longest waiting, a poor task waits beyond the bound."""
+    sampler = FrontierSampler(pool(30), seed=0, config=FrontierConfig(oldest_share=1e-9, monitor_share=0, easy_share=0))
+    last = dict.fromkeys(sampler.tasks, 0)
+    for version in range(1, 500):
+        plan = sampler.plan(8, version)
+        play(sampler, plan, lambda task, n: n // 2 if int(task[5:]) < 15 else 0, version=version)
+        last |= dict.fromkeys((allocation.task for allocation in plan), version)
+    assert 500 - min(last.values()) > 200
+
+
+def test_n_is_fixed_before_outcomes() -> None:
+    """Outcomes that come while a group runs change neither its size nor the plan of what runs."""
+    sampler = FrontierSampler(pool(10), seed=3)
+    plan = sampler.plan(48, 0)
+    missing = dict(sampler.in_flight)
+    assert missing == {allocation.group_id: allocation.n for allocation in plan}
+    first = plan[0]
+    sampler.record(outcome(first, 0, "pass"))
+    assert sampler.in_flight == missing | {first.group_id: first.n - 1}
+    again = sampler.plan(48, 0)
+    assert all(allocation.group_id not in missing for allocation in again)
+
+
+@ALL
+def test_new_tasks_join(kind: str) -> None:
+    sampler = MAKERS[kind](pool(3), 0)
+    sampler.add([TaskInfo(task="late", cell="cell-0")])
+    with pytest.raises(ValueError, match="already"):
+        sampler.add([TaskInfo(task="late")])
+    seen: set[str] = set()
+    for version in range(30):
+        plan = sampler.plan(8, version)
+        play(sampler, plan, lambda task, n: n // 2, version=version)
+        seen.update(allocation.task for allocation in plan)
+    assert "late" in seen
+
+
+@OURS_TO_THEM
+def test_late_outcomes_of_cancelled_groups_count(kind: str) -> None:
+    sampler = MAKERS[kind](pool(1), 0)
+    (group, *_) = sampler.plan(4, 0)
+    sampler.cancel(group.group_id)
+    sampler.cancel("never planned")
+    assert sampler.record(outcome(group, 0, "pass"))
+    assert not sampler.record(outcome(group, 0, "pass"))
+    sampler.plan(0, 200)
+    assert not sampler.record(outcome(group, 1, "pass", version=0)), "too late to be news"
+
+
+@OURS_TO_THEM
+def test_a_state_of_another_configuration_is_refused(kind: str) -> None:
+    sampler = MAKERS[kind](pool(2), 0)
+    with pytest.raises(ValueError, match="cannot restore"):
+        sampler.restore(MAKERS["uniform"](pool(2), 0).state())
+    other = outcome(sampler.plan(4, 0)[0], 0)
+    wrong = "task-1" if other.task == "task-0" else "task-0"
+    with pytest.raises(ValueError, match=f"of {other.task}"):
+        sampler.record(RolloutOutcome(**{name: getattr(other, name) for name in other.__slots__} | {"task": wrong}))
