@@ -36,6 +36,7 @@ __all__ = ["GRAMMAR_SHARE", "Findings", "fuzz", "huge_inputs", "problem_with", "
 GRAMMAR_SHARE = 0.85
 """Share of inputs that are damaged valid turns."""
 POOL = 1_000
+"""Valid turns for each view that are damaged, at most."""
 VIEWS = (
     View.unscaled(1280, 720),
     View(screen=(1920, 1080), shown=(1280, 720)),
@@ -88,7 +89,7 @@ def fuzz(name: str, num_inputs: int, *, seed: int) -> Findings:
     """Read inputs with a dialect and note every exception and every broken promise."""
     rng = random.Random(f"{name} {seed}")
     dialect = get_dialect(name)
-    pools = [list(valid_turns(dialect, view, rng, POOL)) for view in VIEWS]
+    pools = [list(valid_turns(dialect, view, rng, min(POOL, num_inputs // 10))) for view in VIEWS]
     exceptions: list[str] = []
     num_from_grammar = num_understood = 0
     slowest = 0.0

@@ -165,7 +165,7 @@ def test_a_mistake_is_told_with_its_field(text: str, part: str) -> None:
     assert part in str(turn.error)
 
 
-def test_every_tool_use_of_a_refused_reply_is_answered_in_the_apis_form() -> None:
+def test_every_tool_use_of_a_refused_reply_is_answered_as_the_api_wants_it() -> None:
     turn = ANTHROPIC.parse(f"[{CLICK.replace('toolu_1', 'toolu_0')}, {use('fly')}]", VIEW)
     assert turn.error is not None
     assert (turn.tool_call_ids, turn.error.where) == (("toolu_0", "toolu_1"), "tool use 2")

@@ -114,7 +114,7 @@ NOT_FOUND = [
 
 
 @pytest.mark.parametrize(("text", "actions"), FOUND)
-def test_code_and_words_are_found(text: str, actions: list[Action]) -> None:
+def test_a_form_of_reply_is_its_code_and_words(text: str, actions: list[Action]) -> None:
     turn = PYAUTOGUI.parse(text, VIEW)
     assert turn.error is None
     assert list(turn.actions) == actions

@@ -252,7 +252,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("code", "actions"), [*CALLS, *PYTHON])
-def test_code_is_its_actions(code: str, actions: list[Action]) -> None:
+def test_a_form_of_code_is_its_actions(code: str, actions: list[Action]) -> None:
     for text in (code, f"I will do it.\n```python\n{code}\n```"):
         turn = PYAUTOGUI.parse(text, VIEW)
         assert turn.error is None
