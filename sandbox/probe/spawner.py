@@ -347,13 +347,16 @@ class Spawner:
                 os.close(fd)
 
     def _spawn(self, message: dict[str, Any], fds: list[int]) -> None:
-        who = message["user"]
-        env = {**self._config["env"][who], **message["env"]}
         try:
+            who = message["user"]
+            env = {**self._config["env"][who], **message["env"]}
             cwd = message["cwd"] or self._config["env"][who]["HOME"]
             pid, error_r = self._fork(who, message["argv"], env, cwd, fds)
         except SpawnFailed as error:
             self._send({"ref": message["ref"], "error": str(error), "full": True})
+            return
+        except (KeyError, TypeError) as error:
+            self._send({"ref": message["ref"], "error": f"malformed: {error!r}", "full": False})
             return
         self._owned[pid] = message["detached"]
         self._starting[error_r] = message["ref"], pid
