@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sandbox.backends.cgroups import CONTROLLERS, Cgroup, CgroupUnavailable, Limits, find_hierarchy
+from sandbox.backends.cgroups import CONTROLLERS, Cgroup, CgroupUnavailable, Hierarchy, Limits, find_hierarchy
 from sandbox.errors import MissingRequirement
 from sandbox.image.definition import load_profile
 from sandbox.image.sources import machine_sources
@@ -27,6 +27,7 @@ __all__ = ["Finding", "Status", "examine", "usable"]
 Status = Literal["ok", "warn", "missing"]
 """`warn`: it works, but not as well as it could."""
 TRIAL_TIMEOUT_S = 15.0
+TRIAL_GROUP = "frontdesk-doctor-"
 GB = 1 << 30
 
 CAPABILITIES = {"CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "KILL": 5, "SETGID": 6, "SETUID": 7, "SYS_ADMIN": 21}
@@ -196,7 +197,8 @@ def _control_groups() -> Iterator[Finding]:
         return
     try:
         hierarchy = find_hierarchy()
-        trial = Cgroup(hierarchy, f"frontdesk-doctor-{os.getpid()}")
+        _sweep_trials(hierarchy)
+        trial = Cgroup(hierarchy, f"{TRIAL_GROUP}{os.getpid()}")
         trial.create(Limits(memory_bytes=64 << 20, pids=8, cpus=1.0))
         trial.remove()
     except CgroupUnavailable as error:
@@ -210,6 +212,14 @@ def _control_groups() -> Iterator[Finding]:
     else:
         detail = f"version {hierarchy.version}, limits on {', '.join(CONTROLLERS)}"
         yield Finding(name="cgroups", status="ok", detail=detail, required=True)
+
+
+def _sweep_trials(hierarchy: Hierarchy) -> None:
+    """Remove the groups of trials that were killed between making and removing theirs."""
+    for parent in {*hierarchy.parents.values(), *([hierarchy.accounting] if hierarchy.accounting else [])}:
+        for group in parent.glob(f"{TRIAL_GROUP}*"):
+            if not Path("/proc", group.name.removeprefix(TRIAL_GROUP)).exists():
+                Cgroup(hierarchy, group.name).remove()
 
 
 def _package_sources() -> Iterator[Finding]:

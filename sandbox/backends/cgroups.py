@@ -6,14 +6,17 @@ calling process, so that limits on the caller (a container's, say) go on to hold
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Cgroup", "CgroupUnavailable", "Hierarchy", "Limits", "find_hierarchy"]
+__all__ = ["HIERARCHY", "Cgroup", "CgroupUnavailable", "Hierarchy", "Limits", "find_hierarchy"]
 
 CONTROLLERS = ("memory", "pids", "cpu")
+HIERARCHY = "hierarchy.json"
+"""File in a keeper's directory that says where its groups are."""
 CPU_PERIOD_US = 50_000
 
 
@@ -40,6 +43,26 @@ class Hierarchy:
     """Directory by controller below which groups are made (one and the same for version 2)."""
     accounting: Path | None
     """Version 1 only: parent in the cpuacct hierarchy."""
+
+    def save(self, path: Path) -> None:
+        """Write it down, for whoever must remove the groups and lives in another group itself."""
+        parents = {name: str(parent) for name, parent in self.parents.items()}
+        accounting = None if self.accounting is None else str(self.accounting)
+        path.write_text(json.dumps({"version": self.version, "parents": parents, "accounting": accounting}))
+
+    @classmethod
+    def load(cls, path: Path) -> Hierarchy:
+        """What `save` wrote.
+
+        Raises:
+            OSError, ValueError: there is none, or it is cut short.
+        """
+        data = json.loads(path.read_text())
+        return cls(
+            version=data["version"],
+            parents={name: Path(parent) for name, parent in data["parents"].items()},
+            accounting=None if data["accounting"] is None else Path(data["accounting"]),
+        )
 
 
 def _mounts(table: str) -> list[tuple[str, Path, set[str]]]:

@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sandbox.backends.cgroups import Cgroup, CgroupUnavailable, Hierarchy, Limits, find_hierarchy
+from sandbox.backends.cgroups import HIERARCHY, Cgroup, CgroupUnavailable, Hierarchy, Limits, find_hierarchy
 from sandbox.backends.launch import Uids, bwrap_argv, prepare, session_environment, stage_code
 
 __all__ = ["Keeper", "main"]
@@ -236,7 +236,9 @@ def main() -> int:
     directory = Path(sys.argv[1])
     lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    keeper = Keeper(directory, find_hierarchy())
+    hierarchy = find_hierarchy()
+    hierarchy.save(directory / HIERARCHY)
+    keeper = Keeper(directory, hierarchy)
     stage_code(directory / "code")
     os.write(1, b'{"ready": true}\n')
     keeper.run()

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox import errors
-from sandbox.backends.cgroups import Cgroup, CgroupUnavailable, Hierarchy, find_hierarchy
+from sandbox.backends.cgroups import HIERARCHY, Cgroup, CgroupUnavailable, Hierarchy, find_hierarchy
 from sandbox.client import ProbeAddress, ProbeClient, ProbeDesktop
 from sandbox.desktop import DesktopSpec, Health
 from sandbox.image import Image, ImageCache, load_profile
@@ -315,13 +315,12 @@ def _require_host() -> str:
 
 def _reap(runtime_dir: Path) -> list[str]:
     removed: list[str] = []
-    hierarchy: Hierarchy | None = None
     for directory in sorted(runtime_dir.glob("frontdesk-*")):
         lock = _lock_of_dead(directory)
         if lock is None:
             continue
         try:
-            hierarchy = hierarchy or find_hierarchy()
+            hierarchy = _hierarchy_of(directory)
             names = [path.name for path in directory.iterdir() if path.is_dir() and path.name != "code"]
             for name in names:
                 _remove_group(Cgroup(hierarchy, f"{directory.name}-{name}"))
@@ -332,6 +331,14 @@ def _reap(runtime_dir: Path) -> list[str]:
         finally:
             os.close(lock)
     return removed
+
+
+def _hierarchy_of(directory: Path) -> Hierarchy:
+    """Where a dead keeper made its groups: not always where this process would."""
+    try:
+        return Hierarchy.load(directory / HIERARCHY)
+    except (OSError, ValueError):  # killed before it wrote it down, and so before it made any group
+        return find_hierarchy()
 
 
 def _lock_of_dead(directory: Path) -> int | None:

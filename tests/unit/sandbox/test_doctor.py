@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from sandbox import doctor
-from sandbox.backends.cgroups import CgroupUnavailable
+from sandbox.backends.cgroups import Cgroup, CgroupUnavailable, Limits, find_hierarchy
 from sandbox.doctor import PROGRAMS, Finding, examine, usable
 from sandbox.errors import MissingRequirement
 
@@ -133,9 +134,27 @@ def test_looking_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monke
     import tempfile
 
     monkeypatch.setattr(tempfile, "tempdir", None)
-    groups = Path("/sys/fs/cgroup")
+    own = f"frontdesk-doctor-{os.getpid()}"
     mounts = Path("/proc/self/mounts").read_text()
     examine(tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert Path("/proc/self/mounts").read_text() == mounts
-    assert list(groups.glob("*/frontdesk-doctor-*")) + list(groups.glob("frontdesk-doctor-*")) == []
+    assert list(Path("/sys/fs/cgroup").rglob(own)) == []
+
+
+@pytest.mark.desktop
+def test_groups_of_trials_that_were_killed_are_removed(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    ended = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
+    hierarchy = find_hierarchy()
+    limits = Limits(memory_bytes=64 << 20, pids=8, cpus=1.0)
+    left, alive = (Cgroup(hierarchy, f"frontdesk-doctor-{pid}") for pid in (ended, os.getppid()))
+    left.create(limits)
+    alive.create(limits)
+    try:
+        examine(tmp_path)
+        assert not any(path.exists() for path in left.directories)
+        assert all(path.exists() for path in alive.directories), "a trial under way is not touched"
+    finally:
+        alive.remove()
