@@ -7,6 +7,7 @@ import json
 import random
 import struct
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from sandbox.actions import TypeText
 from sandbox.backends.local import LocalDesktop
 from sandbox.client import ProbeAddress, ProbeClient, ProbeDesktop
 from sandbox.probe import wire
-from tests.support.live import act, sh, start
+from tests.support.live import act, find_pid, sh, start
 
 pytestmark = pytest.mark.desktop
 
@@ -168,13 +169,20 @@ async def test_bytes_that_are_no_request_end_the_connection_only(shared: LocalDe
 
 
 async def test_a_body_of_any_announced_length_takes_no_memory(shared: LocalDesktop) -> None:
-    raw = await Raw.open(shared)
-    data = json.dumps(request(shared, token="x")).encode()
-    raw.writer.write(struct.pack(">IQ", len(data), 1 << 62) + data + b"x" * 10_000)
-    await raw.writer.drain()
-    await asyncio.sleep(0.1)
-    raw.close()
+    def peak_kb() -> int:
+        return int(Path(f"/proc/{find_pid(shared, 'probe')}/status").read_text().split("VmPeak:")[1].split()[0])
+
     await _probe_is_well(shared)
+    before = peak_kb()
+    for length in (1 << 30, 1 << 62):
+        raw = await Raw.open(shared)
+        data = json.dumps(request(shared, token="x")).encode()
+        raw.writer.write(struct.pack(">IQ", len(data), length) + data + b"x" * 10_000)
+        await raw.writer.drain()
+        await asyncio.sleep(0.1)
+        raw.close()
+    await _probe_is_well(shared)
+    assert peak_kb() - before < 200_000
 
 
 async def test_a_repeated_request_runs_once(desktop: LocalDesktop) -> None:
