@@ -105,6 +105,8 @@ class GenerateRequest:
     stop_ids: tuple[int, ...]
     banned_ids: tuple[int, ...] = ()
     """Never sampled, and left out of the distribution that `logprobs` belong to. Image tokens always belong here."""
+    grammar: str | None = None
+    """Name of the model's own grammar, which then restricts every token; one that it forces has log-probability 0."""
     deadline_s: float = 60.0
 
 
@@ -136,6 +138,8 @@ class ScoreRequest:
     """[S] Tokens that follow the prompt."""
     temperature: float = 1.0
     banned_ids: tuple[int, ...] = ()
+    grammar: str | None = None
+    """As in the request that sampled them."""
     top_k: int = 0
     """How many of the likeliest tokens to return at each position."""
 
