@@ -132,8 +132,12 @@ class Beliefs:
         passes, graded = passes * weight, graded * weight
         self.jump = 0.0
         self._learn_shared(tasks, passes, graded, trusted)
-        for k in range(tasks.size):
-            self._learn_own(tasks[k : k + 1], passes[k], graded[k])
+        left = np.arange(tasks.size)
+        while left.size:
+            _, first = np.unique(tasks[left], return_index=True)
+            turn = left[np.sort(first)]
+            self._learn_own(tasks[turn], passes[turn], graded[turn])
+            left = np.setdiff1d(left, turn)
 
     def advance(self, version: int) -> None:
         """Let time pass: drifts become less certain."""
@@ -178,8 +182,8 @@ class Beliefs:
         variance[jumped] = left[jumped] ** 2
         _cell_steps(push_c, info_c, step, self.cells["drift"], variance)
 
-    def _learn_own(self, task: Ints, passes: float, graded: float) -> None:
-        """One task's posterior takes its own outcomes, from where the drift has carried it."""
+    def _learn_own(self, task: Ints, passes: Floats, graded: Floats) -> None:
+        """Posteriors of different tasks take their own outcomes, from where the drift has carried them."""
         mean, strength = self.predict(self._version, task)
         posterior = (mean * strength + passes) / (strength + graded)
         self.tasks["logit"][task] = logit(np.clip(posterior, SMALLEST, 1 - SMALLEST))

@@ -42,7 +42,7 @@ class Family:
 
 DEVELOPMENT_SEEDS = tuple(range(6))
 """For tuning, of our sampler and of the baselines alike."""
-REPORTED_SEEDS = tuple(range(1000, 1024))
+REPORTED_SEEDS = tuple(range(1000, 1020))
 """For the comparison; never run before it."""
 
 WORLD: Mapping[str, int] = {"tasks": 1000, "cells": 40, "held_out_per_cell": 12, "iterations": 200, "budget": 256}
