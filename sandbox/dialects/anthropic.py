@@ -8,7 +8,7 @@ output: a `tool_use` block, a list of content blocks, a message, or bare inputs,
 A reply without a tool use is the final message (`endings`). Beside tool uses a text block is thought, unless it comes
 after the last one and is an ending by itself; a `thinking` block is always thought. Coordinates are pixels of the
 picture shown. Keys are named as xdotool does (`ctrl+s`, `Page_Down`); several chords after each other are separated by
-spaces.
+spaces. Also read are the clicks, `press_enter` and batches (`actions`) of other programs' tools of the same kind.
 """
 
 from __future__ import annotations
@@ -69,6 +69,13 @@ _CLICKS: dict[str, tuple[Button, int]] = {
     "middle_click": ("middle", 1),
     "double_click": ("left", 2),
     "triple_click": ("left", 3),
+}
+_READ_ONLY: dict[str, tuple[Button, int]] = {"back_click": ("back", 1), "forward_click": ("forward", 1)}
+"""Clicks that other programs' tools of the same kind have."""
+_NOT_OFFERED = {
+    "zoom": "every screenshot shows the whole screen",
+    "open_web_browser": "start it as a person does, from the desktop",
+    "navigate": "type the address into the browser",
 }
 _DIRECTIONS: dict[str, tuple[int, int]] = {"up": (0, 1), "down": (0, -1), "left": (-1, 0), "right": (1, 0)}
 _XDOTOOL = {
@@ -211,10 +218,18 @@ def _call(block: dict[str, Any], view: View) -> list[Action]:
         raise Rejected(f"name: there is only the tool computer, not {str(block['name'])[:40]!r}")
     if not isinstance(given, dict):
         raise Rejected("input: must be an object")
+    if isinstance(given.get("actions"), list):
+        return [action for each in given["actions"] for action in _one(each, view)]
+    return _one(given, view)
+
+
+def _one(given: Any, view: View) -> list[Action]:
+    if not isinstance(given, dict):
+        raise Rejected("actions: each must be an object")
     kind = given.get("action")
     if not isinstance(kind, str) or kind not in _ACTIONS:
-        if kind == "zoom":
-            raise Rejected("action: zoom is not offered; every screenshot shows the whole screen")
+        if isinstance(kind, str) and kind in _NOT_OFFERED:
+            raise Rejected(f"action: {kind} is not offered; {_NOT_OFFERED[kind]}")
         raise Rejected(f"action: must be one of {', '.join(_ACTIONS)}, not {str(kind)[:40]!r}")
     fields = Fields({k: v for k, v in given.items() if k != "action"}, of=kind, view=view, space="shown")
     actions = _ACTIONS[kind](kind, fields)
@@ -228,7 +243,7 @@ def _modifiers(fields: Fields) -> tuple[str, ...]:
 
 
 def _click(kind: str, fields: Fields) -> list[Action]:
-    button, clicks = _CLICKS[kind]
+    button, clicks = (_CLICKS | _READ_ONLY)[kind]
     return [Click(point=fields.point("coordinate"), button=button, clicks=clicks, modifiers=_modifiers(fields))]
 
 
@@ -283,7 +298,7 @@ _ACTIONS: dict[str, Callable[[str, Fields], list[Action]]] = {
     "key": _key,
     "type": lambda kind, fields: [TypeText(text=fields.text("text"))],
     "mouse_move": _move,
-    **dict.fromkeys(_CLICKS, _click),
+    **dict.fromkeys((*_CLICKS, *_READ_ONLY), _click),
     "left_click_drag": _drag,
     "screenshot": lambda kind, fields: [Screenshot()],
     "cursor_position": lambda kind, fields: [Screenshot()],  # the pointer is drawn in every screenshot
@@ -291,6 +306,7 @@ _ACTIONS: dict[str, Callable[[str, Fields], list[Action]]] = {
     "left_mouse_up": _button,
     "scroll": _scroll,
     "hold_key": _hold,
+    "press_enter": lambda kind, fields: [Press(keys=("enter",))],
     "wait": _wait,
 }
 

@@ -23,7 +23,8 @@ _MAX_MISSES = 50
 _STARTS_CALL = re.compile(r'\{\s*"|\[\s*\{|\{\s*\'')
 _WRAPPER_BEFORE = re.compile(r"(?:<tool_call>|```[A-Za-z]*)\s*$")
 _WRAPPER_AFTER = re.compile(r"\s*(?:</tool_call>|```)")
-_THINK_END = "</think>"
+_THINK_END = re.compile(r"</think>(?![\"'\\,)])")
+"""Not directly before a quote or the like: there it ends a text that is to be typed."""
 _STARTS_BARE = re.compile(r"\s*(?:[\[{]|<tool_call>|```|Action\s*:|Thought\s*:)")
 
 
@@ -49,9 +50,8 @@ def split_thinking(text: str) -> tuple[str, str]:
     """
     if _STARTS_BARE.match(text):
         return "", text
-    head, end, tail = text.partition(_THINK_END)
-    if end:
-        return head.replace("<think>", "", 1).strip(), tail
+    if end := _THINK_END.search(text):
+        return text[: end.start()].replace("<think>", "", 1).strip(), text[end.end() :]
     if text.lstrip().startswith("<think>"):
         raise Rejected("the reply ends inside its thoughts; close them with </think> and write the action after that")
     return "", text

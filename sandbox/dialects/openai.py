@@ -167,7 +167,7 @@ def _part(item: dict[str, Any], view: View) -> Said | Called:
         return Said(text=_words(item.get("summary") or [], "summary"), reasoning=True)
     if kind in ("message", "output_text") or (kind is None and "content" in item):
         return Said(text=_words(item.get("content", item.get("text")), "content"))
-    call_id = None if kind in _ACTIONS else item.get("call_id", item.get("id"))
+    call_id = None if isinstance(kind, str) and kind in _ACTIONS else item.get("call_id", item.get("id"))
     return Called(read=lambda: _call(item, view), id=call_id if isinstance(call_id, str) else None)
 
 

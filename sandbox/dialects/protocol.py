@@ -162,8 +162,8 @@ def read_turn(text: str, read: Callable[[str], Reading]) -> ParsedTurn:
         for action in reading.actions[:-1]:
             if is_terminal(action):
                 raise Rejected(f"{action.kind} ends the episode, so nothing can follow it")
-    except ValueError as error:
-        refused = error if isinstance(error, Rejected) else Rejected(explain(error))
+    except (ValueError, RecursionError) as error:
+        refused = _refusal(error)
         failure = ParseError(message=_shortened(refused.message), where=refused.where)
         return ParsedTurn(actions=(), error=failure, thought="", tool_call_ids=refused.tool_call_ids or ids, raw=text)
     return ParsedTurn(
@@ -173,6 +173,12 @@ def read_turn(text: str, read: Callable[[str], Reading]) -> ParsedTurn:
         tool_call_ids=reading.tool_call_ids,
         raw=text,
     )
+
+
+def _refusal(error: ValueError | RecursionError) -> Rejected:
+    if isinstance(error, RecursionError):
+        return Rejected("the reply is nested too deeply")
+    return error if isinstance(error, Rejected) else Rejected(explain(error))
 
 
 def explain(error: ValueError) -> str:

@@ -36,6 +36,7 @@ from sandbox.actions import (
     Wait,
 )
 from sandbox.dialects.code_blocks import find_code
+from sandbox.dialects.json_text import load
 from sandbox.dialects.protocol import ParsedTurn, ParseError, Reading, Rejected, View, read_turn, result_text
 from sandbox.dialects.pyautogui_calls import Hands
 from sandbox.dialects.python_subset import run
@@ -100,12 +101,23 @@ FAIL    the task cannot be done"""
 
 
 def _read(text: str, view: View, space: Space) -> Reading:
-    code = find_code(text)
+    code = find_code(_command(text))
     hands = Hands(view, space)
     run(code.tree, hands)
     if hands.unpasted:
         raise Rejected("pyperclip.copy is only read together with pyautogui.hotkey('ctrl', 'v') after it; use write")
     return Reading(actions=hands.actions, thought=code.thought)
+
+
+def _command(text: str) -> str:
+    """The code of `{"command": code}`, OSWorld's other way to hand it over; any other text as it is."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        given = load(text)
+    except Rejected:
+        return text
+    return given["command"] if isinstance(given, dict) and isinstance(given.get("command"), str) else text
 
 
 def _render(action: Action, view: View, space: Space) -> str:

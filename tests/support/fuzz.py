@@ -55,6 +55,10 @@ _PIECES = (
     *("__import__('os').system('true')", "eval('1')", "{x}", "%s", "${x}", "\0", "\r", "\x0c", "\ud800", "\u2028", "é"),
     *("for i in range(9):\n ", "pyautogui.", "with pyautogui.hold('a'):\n ", "time.sleep(1)", "lambda: 0", "* 9"),
 )
+_VALUES = (
+    *("null", "true", "NaN", "-5", "1e999", "99999", "1.5", '"x"', "'x'", '""', "[]", "{}", "[[1]]", '{"a": 1}'),
+    *("[null, 1]", '["1", 2]', "[-1, 5]", "None", "(1, 2)", "x", "'(1,2)'", '"ctrl+"', '["nokey"]', "1 if x else 2"),
+)
 _WORDS = (
     "it's",
     'say "x"',
@@ -219,7 +223,7 @@ def _damaged(pool: list[str], rng: random.Random) -> str:
     for _ in range(rng.choice((1, 1, 2, 3, 5))):
         start = rng.randint(0, len(text))
         end = min(len(text), start + rng.choice((0, 0, 1, 1, 2, 5, 20)))
-        put = rng.randrange(7)
+        put = rng.randrange(9)
         if put == 0:
             piece = ""
         elif put == 1:
@@ -231,11 +235,22 @@ def _damaged(pool: list[str], rng: random.Random) -> str:
             cut = rng.randint(0, len(other))
             piece = other[cut : cut + 30]
         elif put == 4:
-            text, piece, end = text[:end], "", end
+            text, piece = text[:end], ""
+        elif put in (5, 6):
+            start, end = _value(text, rng)
+            piece = rng.choice(_VALUES)
         else:
             piece = rng.choice(_PIECES)
         text = text[:start] + piece + text[end:]
     return text
+
+
+def _value(text: str, rng: random.Random) -> tuple[int, int]:
+    """Where a value stands in the text: after a colon, an equals sign or an opening bracket."""
+    places = [place for place, char in enumerate(text) if char in ":=([,"]
+    start = rng.choice(places) + 1 if places else len(text)
+    ends = [place for place in (text.find(char, start) for char in ",)]}\n") if place >= 0]
+    return start, min(ends, default=len(text))
 
 
 def _noise(rng: random.Random) -> str:

@@ -28,6 +28,21 @@ def test_huge_inputs_are_answered(name: str) -> None:
         assert problem_with(get_dialect(name).parse(text, VIEWS[0]), text, VIEWS[0]) == ""
 
 
+@pytest.mark.parametrize("name", DIALECTS)
+def test_any_depth_is_answered(name: str) -> None:
+    frames = (
+        '{{"type": {}}}',
+        '{{"action": {}}}',
+        '{{"arguments": {{"action": {}}}}}',
+        '{{"action_type": {}}}',
+        "click({})",
+    )
+    for depth in range(50, 1000, 7):
+        for frame in frames:
+            text = frame.format("[" * depth + "]" * depth)
+            assert problem_with(get_dialect(name).parse(text, VIEWS[0]), text, VIEWS[0]) == ""
+
+
 def test_a_dialect_that_raises_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def parse(text: str, view: View) -> ParsedTurn:
         if "x" in text:

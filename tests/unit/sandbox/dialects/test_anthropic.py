@@ -154,6 +154,8 @@ MISTAKES = [
     ('{"type": "tool_use", "name": "computer", "input": {"action": "key"', "this is not JSON"),
     ('{"role": "assistant", "content": []}', "no action"),
     ("", "no action"),
+    ('{"action": {}}', "action: must be one of"),
+    ('{"type": [], "action": []}', "action: must be one of"),
 ]
 
 

@@ -188,6 +188,8 @@ MISTAKES = [
     ),
     ("<think>Hm", "ends inside its thoughts"),
     ("", "no action"),
+    ('{"type": [1]}', "type: must be one of"),
+    ('{"type": {}, "id": "x"}', "type: must be one of"),
     ("[" * 60_000, "brackets in the reply are not JSON"),
     ('{"a":' * 10_000, "nested too deeply"),
 ]

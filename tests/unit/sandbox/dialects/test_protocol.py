@@ -193,3 +193,10 @@ def test_ids_are_kept_of_a_turn_that_is_refused() -> None:
 
     assert read_turn("text", refuse).tool_call_ids == ("a", "b")
     assert read_turn("text", lambda text: Reading(actions=[], tool_call_ids=("a",))).tool_call_ids == ("a",)
+
+
+def test_endless_nesting_is_a_refusal_too() -> None:
+    def read(text: str) -> Reading:
+        return read(text)
+
+    assert str(read_turn("text", read).error) == "the reply is nested too deeply"

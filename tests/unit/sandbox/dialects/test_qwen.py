@@ -139,6 +139,7 @@ MISTAKES = [
     ("I click on Save.", "there is no <tool_call> in the reply"),
     (f"<think>{CLICK}", "ends inside its thoughts"),
     ("", "there is no <tool_call>"),
+    ('{"action": [[]]}', "action: must be one of"),
     (call("terminate", status="success") + CLICK, "nothing can follow it"),
 ]
 
