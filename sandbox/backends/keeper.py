@@ -16,6 +16,7 @@ Standard library only: one small process per backend.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import json
 import os
@@ -33,6 +34,7 @@ from sandbox.backends.launch import Uids, bwrap_argv, prepare, session_environme
 
 __all__ = ["Keeper", "main"]
 
+PR_SET_CHILD_SUBREAPER = 36
 END_TIMEOUT_S = 10.0
 POLL_S = 0.002
 LOG_TAIL = 2000
@@ -69,6 +71,8 @@ class Keeper:
 
     def run(self) -> None:
         """Serve until standard input ends, then end everything."""
+        # What loses its parent in a desktop becomes a child of this process, which is sure to reap it.
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake_w, warn_on_full_buffer=False)
         for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
@@ -92,6 +96,9 @@ class Keeper:
                         self._end(desktop_id)
             self._reap()
             self._finish()
+        until = time.monotonic() + END_TIMEOUT_S
+        while self._reap() and time.monotonic() < until:
+            time.sleep(POLL_S)
 
     def _serve(self, request: dict[str, Any]) -> None:
         if request["op"] == "launch":
@@ -175,14 +182,15 @@ class Keeper:
             held.ending_since = time.monotonic()
             held.cgroup.kill()
 
-    def _reap(self) -> None:
+    def _reap(self) -> bool:
+        """Take note of the children that ended; False when none is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                return False
             if pid == 0:
-                return
+                return True
             for desktop_id, held in self._held.items():
                 if held.pid == pid:
                     held.status = os.waitstatus_to_exitcode(status)

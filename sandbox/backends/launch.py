@@ -118,13 +118,15 @@ def prepare(directory: Path, image_root: Path, spec: dict[str, Any], uids: Uids)
         _mount("none", Path("/dev", name), "none", MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID, "")
     base = directory / "fs"
     _mount("frontdesk", base, "tmpfs", MS_NODEV, f"size={spec['disk_mb']}m,mode=0755")
-    upper, work, root = base / "upper", base / "work", base / "root"
-    for path in (upper, work, root):
-        path.mkdir()
-    populate(upper, image_root, uids)
-    options = f"lowerdir={image_root},upperdir={upper},workdir={work}"
-    _mount("overlay", root, "overlay", MS_NODEV, options)
-    return root
+    for name in ("lower", "upper", "work", "root"):
+        (base / name).mkdir()
+    populate(base / "upper", image_root, uids)
+    # Relative names: paths may be long or have commas, and the box can read its mounts.
+    os.chdir(base)
+    _mount(str(image_root), Path("lower"), "none", MS_BIND, "")
+    _mount("overlay", Path("root"), "overlay", MS_NODEV, "lowerdir=lower,upperdir=upper,workdir=work")
+    os.chdir("/")
+    return base / "root"
 
 
 def populate(upper: Path, image_root: Path, uids: Uids) -> None:

@@ -159,8 +159,8 @@ class LocalBackend:
             async with asyncio.timeout(deadline_s):
                 await self._launched[desktop_id]
                 await self._await_socket(desktop_id, address.socket)
-                left = deadline_s - (time.monotonic() - start)
-                await client.call("ready", {}, deadline_s=max(0.1, left))
+            left = deadline_s - (time.monotonic() - start)
+            await client.call("ready", {}, deadline_s=max(0.1, left))
         except BaseException as error:
             printed = await self.destroy(desktop_id)
             tail = f"; it printed:\n{printed}" if printed else ""
