@@ -1,0 +1,43 @@
+"""A process of its own that uses a local backend: boots desktops, says what it has, and ends as it is told.
+
+Run as `python -m tests.support.backend_process RUNTIME_DIR END`, where END is `close` (the end that it should have),
+`forget` (it returns without closing), or `wait` (until it is killed).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+from sandbox.backends.local import LocalBackend
+from sandbox.desktop import DesktopSpec
+from sandbox.image import ImageCache
+from store import Home
+
+
+async def main(runtime_dir: Path, end: str) -> None:
+    """Boot two desktops, tell of them in one line of JSON, and end."""
+    backend = LocalBackend(ImageCache(Home.default().images), runtime_dir)
+    try:
+        spec = DesktopSpec(width=320, height=240)
+        desktops = await asyncio.gather(*(backend.boot(spec) for _ in range(2)))
+        for desktop in desktops:
+            await desktop.spawn(["bash", "-c", "trap '' TERM INT HUP; sleep 600"])
+        pids = sorted(pid for desktop in desktops for pid in desktop.cgroup.processes())
+        groups = [str(path) for desktop in desktops for path in desktop.cgroup.directories]
+        told = {"pids": pids, "groups": groups, "ids": [desktop.id for desktop in desktops]}
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+        if end == "wait":
+            await asyncio.sleep(600)
+        if end == "forget":
+            os._exit(0)
+    finally:
+        await backend.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
