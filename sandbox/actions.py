@@ -11,13 +11,14 @@ identity.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
 
 from sandbox.keys import canonical_key
 
 __all__ = [
+    "ACTION_KINDS",
     "TERMINAL_KINDS",
     "Action",
     "Answer",
@@ -229,6 +230,8 @@ Action = Annotated[
     Field(discriminator="kind"),
 ]
 
+ACTION_KINDS: tuple[str, ...] = tuple(kind.model_fields["kind"].default for kind in get_args(get_args(Action)[0]))
+"""Every kind of action."""
 TERMINAL_KINDS = frozenset({"done", "infeasible", "answer"})
 _ADAPTER: TypeAdapter[Action] = TypeAdapter(Action)
 
