@@ -41,7 +41,7 @@ class Workspace:
     trajectories: TrajectoryStore
 
     def shipped(self) -> list[FoundTask]:
-        """The tasks that come with Frontdesk."""
+        """The hand-made tasks that come with Frontdesk."""
         from verigen.bundle import load_bundle, shipped_bundles
 
         found = []
@@ -50,12 +50,22 @@ class Workspace:
             found.append(FoundTask(bundle=bundle, assets=assets, origin="shipped"))
         return found
 
+    def generated(self) -> list[tuple[FoundTask, str]]:
+        """The generated tasks that come with Frontdesk, and the split of each."""
+        from verigen.assets import MemoryAssets
+        from verigen.sets import read_sets
+
+        return [
+            (FoundTask(bundle=task.bundle, assets=MemoryAssets(), origin="shipped"), task.split) for task in read_sets()
+        ]
+
     def tasks(self, *, app: str | None = None, split: str | None = None) -> list[FoundTask]:
         """Every task there is: the shipped ones, then those that only the catalog has."""
         from verigen.assets import BlobAssets
         from verigen.bundle import parse_bundle
 
         found = [] if split not in (None, "train") else self.shipped()
+        found += [task for task, its_split in self.generated() if split in (None, its_split)]
         found = [task for task in found if app is None or app in task.bundle.task.apps]
         known = {task.bundle.id for task in found}
         for row in self.catalog.bundles(app=app, split=split):
@@ -76,20 +86,25 @@ class Workspace:
         if "/" in ref or Path(ref, "bundle.json").is_file():
             bundle, assets = load_bundle(Path(ref))
             return FoundTask(bundle=bundle, assets=assets, origin=ref)
-        for task in self.shipped():
+        for task in [*self.shipped(), *(task for task, _ in self.generated())]:
             if ref == task.bundle.task.name or (len(ref) >= 4 and task.bundle.id.startswith(ref)):
                 return task
         row = self.catalog.bundle(ref)
         bundle = parse_bundle(row.document, source=f"task {row.id[:12]} of the catalog")
         return FoundTask(bundle=bundle, assets=BlobAssets(self.blobs), origin="catalog")
 
-    def keep(self, task: FoundTask, *, split: str = "train") -> bool:
-        """Put a task into the catalog, its assets into the blob store; say whether it was new."""
+    def keep(self, task: FoundTask, *, split: str | None = None) -> bool:
+        """Put a task into the catalog, its assets into the blob store; say whether it was new.
+
+        Args:
+            split: None keeps a generated task in its own split, and any other for training.
+        """
+        from verigen.packs import own_split
         from verigen.proof import store_bundle
 
         for name in sorted(task.bundle.assets):
             self.blobs.put(task.assets.get(name))
-        return store_bundle(self.catalog, task.bundle, split=split)
+        return store_bundle(self.catalog, task.bundle, split=split or own_split(task.bundle) or "train")
 
 
 @contextmanager
