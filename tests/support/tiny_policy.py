@@ -17,6 +17,8 @@ from sandbox.frame import Frame
 
 __all__ = ["SIZE", "make_policy", "noise_frame", "stock_inputs", "stock_logits"]
 
+torch.set_num_threads(1)  # a second thread spins, and stalls for seconds where the cores are shared
+
 SIZE = TinySize(
     vision_width=16, vision_layers=2, vision_heads=2, text_width=32, text_layers=2, text_heads=2, head_width=16
 )
