@@ -84,8 +84,10 @@ class BufferedSampler(ABC):
 
     def record(self, outcome: RolloutOutcome) -> bool:
         """Take in one outcome; it tells at the first plan after its group has closed."""
-        late = outcome.group_id not in self._open
-        group = self._ended.get(outcome.group_id) if late else self._open[outcome.group_id]
+        group = self._open.get(outcome.group_id)
+        late = group is None
+        if group is None:
+            group = self._ended.get(outcome.group_id)
         if group is None:
             return False
         if group.task != outcome.task:

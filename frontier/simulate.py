@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from frontier.learners import Learner, make_learner
 from frontier.priors import WORLD
-from frontier.protocol import Allocation, AsksForGates, RolloutOutcome, Sampler, TaskInfo, Verdict
+from frontier.protocol import Allocation, AsksForGates, RolloutOutcome, Sampler, TaskInfo
 
 __all__ = ["SimulationResult", "simulate"]
 
@@ -83,6 +83,10 @@ def simulate(
     return _Run(make_sampler, make_learner(family, seed, coin_share, world), seed, world).go()
 
 
+_Arrival = tuple[Allocation, int, float, NDArray[np.bool_], NDArray[np.bool_]]
+"""A group on its way back: version that acted, seconds per rollout, which passed, which the infrastructure failed."""
+
+
 class _Run:
     def __init__(
         self,
@@ -97,7 +101,7 @@ class _Run:
         self._index = {info.task: k for k, info in enumerate(self._infos)}
         self._sampler = make_sampler([self._infos[k] for k in np.flatnonzero(learner.arrives == 0)])
         self._rng = np.random.default_rng([seed, 1])
-        self._arrivals: dict[int, list[tuple[Allocation, list[RolloutOutcome]]]] = {}
+        self._arrivals: dict[int, list[_Arrival]] = {}
         self._gates: dict[int, list[str]] = {}
         self._running: set[str] = set()
         self._debt = 0.0
@@ -171,35 +175,30 @@ class _Run:
             failed = (rng.random(group.n) < number["infra"]) | outage
             seconds = float(self._learner.turns[k] * self._learner.seconds_per_turn[k])
             self._seconds += seconds * group.n
-            outcomes = []
-            for r in range(group.n):
-                verdict: Verdict = "infra_error" if failed[r] else "pass" if passed[r] else "fail"
-                reward = None if failed[r] else float(passed[r])
-                outcomes.append(
-                    RolloutOutcome(
-                        rollout_id=f"{group.group_id}/{r}",
-                        group_id=group.group_id,
-                        task=group.task,
-                        version=iteration,
-                        verdict=verdict,
-                        reward=reward,
-                        seconds=seconds,
-                    )
-                )
             delay = int(rng.poisson(number["delay"]))
-            self._arrivals.setdefault(iteration + delay, []).append((group, outcomes))
+            arrival = (group, iteration, seconds, passed, failed)
+            self._arrivals.setdefault(iteration + delay, []).append(arrival)
 
     def _finish(self, iteration: int) -> None:
         """Record what arrives, and let the learner practise it."""
         arrived = self._arrivals.pop(iteration, [])
-        passes, graded = [], []
-        for _, outcomes in arrived:
-            for outcome in outcomes:
-                self._sampler.record(outcome)
-            passes.append(sum(outcome.verdict == "pass" for outcome in outcomes))
-            graded.append(sum(outcome.verdict != "infra_error" for outcome in outcomes))
-        tasks = np.array([self._index[group.task] for group, _ in arrived], np.int64)
-        num_passes, num_graded = np.array(passes, np.int64), np.array(graded, np.int64)
+        record = self._sampler.record
+        for group, version, seconds, passed, failed in arrived:
+            for k, (good, lost) in enumerate(zip(passed.tolist(), failed.tolist(), strict=True)):
+                record(
+                    RolloutOutcome(
+                        rollout_id=f"{group.group_id}/{k}",
+                        group_id=group.group_id,
+                        task=group.task,
+                        version=version,
+                        verdict="infra_error" if lost else "pass" if good else "fail",
+                        reward=None if lost else float(good),
+                        seconds=seconds,
+                    )
+                )
+        tasks = np.array([self._index[group.task] for group, *_ in arrived], np.int64)
+        num_passes = np.array([(passed & ~failed).sum() for *_, passed, failed in arrived], np.int64)
+        num_graded = np.array([(~failed).sum() for *_, failed in arrived], np.int64)
         self._learner.practise(tasks, num_passes, num_graded)
         np.add.at(self._groups, tasks[num_graded > 0], 1)
         self._graded_groups += int((num_graded > 0).sum())
