@@ -12,6 +12,7 @@ import typer
 from cli.command import Json, command, group
 from cli.errors import FAILED
 from cli.output import MARKS, Mark, Output, age, facts, table
+from cli.tasks_stats import register as register_stats
 from cli.workspace import FoundTask, Workspace, open_workspace
 
 if TYPE_CHECKING:
@@ -182,6 +183,9 @@ def export(
         found = work.find(task)
         save_bundle(found.bundle, folder, found.assets)
     output.result(_summary(found) | {"path": folder}, f"{MARKS['ok']} written to [cyan]{folder}[/cyan]")
+
+
+register_stats(app)
 
 
 async def _verify(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from store.catalog import Catalog, OutcomeCount, ProofKey
     from store.errors import StoreError
     from store.home import Home
-    from store.tables import BundleRow, EpisodeRow, ProofRow, RunRow, SamplerStateRow
+    from store.tables import BundleRow, EpisodeRow, ProofRow, RunRow, SamplerEventRow, SamplerStateRow
     from store.trajectories import Recovery, TrajectoryStore
     from store.trajectory import Trajectory
 
@@ -30,6 +30,7 @@ __all__ = [
     "ProofRow",
     "Recovery",
     "RunRow",
+    "SamplerEventRow",
     "SamplerStateRow",
     "StoreError",
     "Trajectory",
@@ -41,7 +42,7 @@ _HOMES = {
     "catalog": ("Catalog", "OutcomeCount", "ProofKey"),
     "errors": ("StoreError",),
     "home": ("Home",),
-    "tables": ("BundleRow", "EpisodeRow", "ProofRow", "RunRow", "SamplerStateRow"),
+    "tables": ("BundleRow", "EpisodeRow", "ProofRow", "RunRow", "SamplerEventRow", "SamplerStateRow"),
     "trajectories": ("Recovery", "TrajectoryStore"),
     "trajectory": ("Trajectory",),
 }

@@ -10,24 +10,26 @@ Methods return rows detached from their session: plain objects, safe to keep. Ev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import Engine, case, exists, func
 from sqlmodel import Session, SQLModel, col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
 from store.database import has_element, insert_into, make_engine, starts_with, typed_errors, writing
-from store.errors import Ambiguous, NotFound, TrajectoryConflict
+from store.errors import Ambiguous, CatalogError, NotFound, TrajectoryConflict
 from store.migrations import is_current, upgrade
-from store.tables import BundleRow, EpisodeRow, ProofRow, RunRow
+from store.tables import BundleRow, EpisodeRow, ProofRow, RunRow, SamplerEventRow, SamplerStateRow
 
 __all__ = ["Catalog", "OutcomeCount", "ProofKey"]
 
 Row = TypeVar("Row", bound=SQLModel)
+_WHOLE = "state"
+"""Key of the row that holds a sampler's whole state."""
 _PROOF_KEY = ("bundle_id", "image_digest", "checks_version", "gates_version")
 
 
@@ -270,6 +272,61 @@ class Catalog:
         """The runs of one kind, newest first."""
         query = select(RunRow).where(col(RunRow.kind) == kind)
         return self._all(query.order_by(col(RunRow.started_at).desc(), col(RunRow.id)))
+
+    def put_sampler(
+        self, sampler: str, state: dict[str, Any], events: Sequence[SamplerEventRow], *, seen: int | None = None
+    ) -> int:
+        """Keep a sampler's state in the place of the earlier one, and add to its history: both or neither.
+
+        Args:
+            sampler: its name, for example the run's id.
+            state: JSON data.
+            events: what happened since the last time.
+            seen: the number that the last `put_sampler` or `sampler` gave; None to write whatever is there.
+
+        Returns:
+            The number of this write.
+
+        Raises:
+            CatalogError: another writer has been there since.
+        """
+        with self.session() as session:
+            row = session.get(SamplerStateRow, (sampler, _WHOLE))
+            there = row.version if row is not None else 0
+            if seen is not None and seen != there:
+                raise CatalogError(
+                    f"sampler {sampler!r} was written {there} times and this process knows of {seen}; "
+                    "two processes train under one name: give each run its own"
+                )
+            session.merge(SamplerStateRow(sampler=sampler, key=_WHOLE, state=state, version=there + 1))
+            session.add_all(events)
+        return there + 1
+
+    def sampler(self, name: str) -> SamplerStateRow:
+        """A sampler's state.
+
+        Raises:
+            NotFound: none of this name was kept.
+        """
+        with self.session(read_only=True) as session:
+            row = session.get(SamplerStateRow, (name, _WHOLE))
+        if row is None:
+            kept = ", ".join(self.samplers()) or "none"
+            raise NotFound(f"the catalog has no sampler {name!r}; it has: {kept}")
+        return row
+
+    def samplers(self) -> list[str]:
+        """The names of the samplers that are kept."""
+        query = select(SamplerStateRow.sampler).where(col(SamplerStateRow.key) == _WHOLE)
+        with self.session(read_only=True) as session:
+            return sorted(session.exec(query))
+
+    def sampler_events(
+        self, sampler: str, *, task_id: str | None = None, kind: str | None = None, limit: int | None = None
+    ) -> list[SamplerEventRow]:
+        """A sampler's history, newest first."""
+        query = select(SamplerEventRow).filter_by(sampler=sampler, **_given(task_id=task_id, kind=kind))
+        return self._all(query.order_by(col(SamplerEventRow.id).desc()).limit(limit))
 
     def _all(self, query: SelectOfScalar[Row]) -> list[Row]:
         with self.session(read_only=True) as session:

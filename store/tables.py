@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from sqlalchemy import BigInteger, CheckConstraint, MetaData, UniqueConstraint
 from sqlmodel import JSON, Field, SQLModel
 
-__all__ = ["BundleRow", "EpisodeRow", "ProofRow", "RunRow", "SamplerStateRow", "metadata"]
+__all__ = ["BundleRow", "EpisodeRow", "ProofRow", "RunRow", "SamplerEventRow", "SamplerStateRow", "metadata"]
 
 metadata = MetaData(
     naming_convention={
@@ -112,6 +112,26 @@ class SamplerStateRow(_Table, table=True):
     state: dict[str, Any] = Field(sa_type=JSON)
     version: int = Field(sa_type=BigInteger)
     """Counts the writes of this row, so that a writer can tell whether it saw the newest state."""
+
+
+class SamplerEventRow(_Table, table=True):
+    """One thing that a sampler noticed or decided: its history."""
+
+    __tablename__ = "sampler_event"
+
+    id: int | None = Field(default=None, primary_key=True)
+    """Rises with time."""
+    sampler: str = Field(index=True)
+    task_id: str = Field(index=True)
+    """Empty when it is about the whole pool."""
+    version: int = Field(sa_type=BigInteger)
+    """The policy's weight version."""
+    kind: str
+    before: str
+    after: str
+    """Life-cycle states; empty unless it is a transition."""
+    reason: str
+    """One sentence."""
 
 
 class RunRow(_Table, table=True):
