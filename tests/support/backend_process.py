@@ -1,7 +1,7 @@
 """A process of its own that uses a local backend: boots desktops, says what it has, and ends as it is told.
 
 Run as `python -m tests.support.backend_process RUNTIME_DIR END`, where END is `close` (the end that it should have),
-`forget` (it returns without closing), or `wait` (until it is killed).
+`forget` (it returns without closing), `wait` (until it is killed), or `deaf` (so, and Ctrl-C does not reach it).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from store import Home
 
 async def main(runtime_dir: Path, end: str) -> None:
     """Boot two desktops, tell of them in one line of JSON, and end."""
+    if end == "deaf":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     backend = LocalBackend(ImageCache(Home.default().images), runtime_dir)
     try:
         spec = DesktopSpec(width=320, height=240)
@@ -31,7 +34,7 @@ async def main(runtime_dir: Path, end: str) -> None:
         told = {"pids": pids, "groups": groups, "ids": [desktop.id for desktop in desktops]}
         sys.stdout.write(json.dumps(told) + "\n")
         sys.stdout.flush()
-        if end == "wait":
+        if end in ("wait", "deaf"):
             await asyncio.sleep(600)
         if end == "forget":
             os._exit(0)

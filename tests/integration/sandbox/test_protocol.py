@@ -66,7 +66,7 @@ async def _probe_is_well(desktop: LocalDesktop) -> None:
 async def test_a_wrong_token_gets_nothing(shared: LocalDesktop) -> None:
     for token in ("", "0" * 32, shared.address.token[:-1], shared.address.token + "0", "é", None, 5, ["x"]):
         raw = await Raw.open(shared)
-        touch = {"argv": ["touch", "wrong"], "user": "user", "cwd": None, "env": {}, "max_output": 10}
+        touch: dict[str, Any] = {"argv": ["touch", "wrong"], "user": "user", "cwd": None, "env": {}, "max_output": 10}
         answer = await raw.ask(request(shared, "exec", token=token, args=touch), body=b"x" * 100_000)
         assert answer["error"]["type"] == "BadRequest"
         # The body of what was refused is out of the way of the next request.
@@ -200,7 +200,7 @@ async def test_a_repeated_request_runs_once(desktop: LocalDesktop) -> None:
 
 
 async def test_a_repeated_command_runs_once(shared: LocalDesktop) -> None:
-    args = {
+    args: dict[str, Any] = {
         "argv": ["bash", "-c", "echo x >> count; sleep 0.3; cat count"],
         "user": "user",
         "cwd": None,
