@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -15,7 +16,7 @@ def remains(home: Path) -> list[str]:
     found += [f"mount {line.split()[1]}" for line in _lines("/proc/self/mounts") if marker in line]
     for backend in home.glob("run/frontdesk-*"):
         found.append(f"directory {backend}")
-        found += [f"control group {group}" for group in Path("/sys/fs/cgroup").glob(f"**/{backend.name}-*")]
+        found += [f"control group {group}" for group in _control_groups(backend.name)]
     return found
 
 
@@ -39,6 +40,16 @@ def _processes_naming(marker: str) -> list[str]:
         if marker in command or marker in mounts:
             found.append(f"{folder.name} ({command[:60]})")
     return found
+
+
+def _control_groups(prefix: str) -> list[str]:
+    """Control groups of one backend. Walked, not globbed: groups vanish while one looks, and a walk goes on."""
+    return [
+        f"{folder}/{name}"
+        for folder, names, _ in os.walk("/sys/fs/cgroup")
+        for name in names
+        if name.startswith(prefix)
+    ]
 
 
 def _lines(path: str) -> list[str]:
