@@ -44,7 +44,7 @@ def synth(
     ship: Annotated[bool, typer.Option("--ship", help="Make what the shipped set lacks instead.")] = False,
     json: Json = False,
 ) -> None:
-    """Make tasks without a model, prove them on fresh desktops, and put them into the catalog.
+    """Make tasks without a model and keep those that the gates admit.
 
     Skill packs draw a start state, an instruction, checks, solutions and near misses; a task is admitted when it passes
     every gate. Interrupt it when you like: the same command goes on where it was, and proposes nothing twice. Exit code
