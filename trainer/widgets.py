@@ -76,6 +76,8 @@ def grounding_labels(
     columns = plan.size(*shown)[0] // plan.factor
     covered: dict[int, tuple[int, Widget]] = {}
     for widget in widgets:
+        assert 0 <= widget.left < widget.right <= shown[0], "widgets are cut to the screenshot"
+        assert 0 <= widget.top < widget.bottom <= shown[1], "widgets are cut to the screenshot"
         for row in range(widget.top // plan.factor, (widget.bottom - 1) // plan.factor + 1):
             for column in range(widget.left // plan.factor, (widget.right - 1) // plan.factor + 1):
                 area = _overlap(widget, column * plan.factor, row * plan.factor, plan.factor)

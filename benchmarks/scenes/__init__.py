@@ -1,0 +1,1 @@
+"""Drawn worlds for benchmarks that need no desktop."""
