@@ -122,7 +122,15 @@ async def test_every_process_of_a_desktop_is_reaped(images: ImageCache, runtime_
 
 
 class Owner:
-    """A process that owns a backend with two desktops."""
+    """A process that owns a backend with two desktops. Killed at the latest when its `with` ends."""
+
+    def __enter__(self) -> Owner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
 
     def __init__(self, runtime_dir: Path, end: str) -> None:
         command = [sys.executable, "-m", "tests.support.backend_process", str(runtime_dir), end]
@@ -149,60 +157,60 @@ def _alive(pids: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("end", ["close", "forget", "interrupt", "terminate", "kill"])
 def test_nothing_is_left_however_the_owner_ends(images: ImageCache, runtime_dir: Path, end: str) -> None:
-    owner = Owner(runtime_dir, end if end in ("close", "forget") else "wait")
-    names = backend_names(runtime_dir) | {Path(group).name for group in owner.groups}
-    if end not in ("close", "forget"):
-        assert len(_alive(owner.pids)) == len(owner.pids)
-        assert all(Path(group).exists() for group in owner.groups)
-        if end == "interrupt":  # as Ctrl-C does: the whole group, twice
-            os.killpg(owner.process.pid, signal.SIGINT)
-            time.sleep(0.05)
-            os.killpg(owner.process.pid, signal.SIGINT)
-        else:
-            owner.process.send_signal(signal.SIGTERM if end == "terminate" else signal.SIGKILL)
-    owner.end()
-    left = until_none(lambda: traces(runtime_dir, names))
-    assert left.none, left
-    assert _alive(owner.pids) == []
+    with Owner(runtime_dir, end if end in ("close", "forget") else "wait") as owner:
+        names = backend_names(runtime_dir) | {Path(group).name for group in owner.groups}
+        if end not in ("close", "forget"):
+            assert len(_alive(owner.pids)) == len(owner.pids)
+            assert all(Path(group).exists() for group in owner.groups)
+            if end == "interrupt":  # as Ctrl-C does: the whole group, twice
+                os.killpg(owner.process.pid, signal.SIGINT)
+                time.sleep(0.05)
+                os.killpg(owner.process.pid, signal.SIGINT)
+            else:
+                owner.process.send_signal(signal.SIGTERM if end == "terminate" else signal.SIGKILL)
+        owner.end()
+        left = until_none(lambda: traces(runtime_dir, names))
+        assert left.none, left
+        assert _alive(owner.pids) == []
 
 
 def test_control_c_reaches_no_desktop(images: ImageCache, runtime_dir: Path) -> None:
-    owner = Owner(runtime_dir, "deaf")
-    os.killpg(owner.process.pid, signal.SIGINT)
-    time.sleep(0.3)
-    assert len(_alive(owner.pids)) == len(owner.pids)
-    owner.process.kill()
-    owner.end()
-    names = backend_names(runtime_dir) | {Path(group).name for group in owner.groups}
-    assert until_none(lambda: traces(runtime_dir, names)).none
+    with Owner(runtime_dir, "deaf") as owner:
+        os.killpg(owner.process.pid, signal.SIGINT)
+        time.sleep(0.3)
+        assert len(_alive(owner.pids)) == len(owner.pids)
+        owner.process.kill()
+        owner.end()
+        names = backend_names(runtime_dir) | {Path(group).name for group in owner.groups}
+        assert until_none(lambda: traces(runtime_dir, names)).none
 
 
 async def test_what_a_killed_keeper_leaves_is_reaped(images: ImageCache, runtime_dir: Path) -> None:
-    owner = Owner(runtime_dir, "wait")
-    names = backend_names(runtime_dir) | {Path(group).name for group in owner.groups}
-    keeper = next(
-        int(path.parent.name)
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if b"backends.keeper" in path.read_bytes() and str(runtime_dir).encode() in path.read_bytes()
-    )
-    other = LocalBackend(images, runtime_dir)
-    try:
-        assert await other.reap() == []  # its keeper lives
-        assert len(_alive(owner.pids)) == len(owner.pids)
-        os.kill(keeper, signal.SIGKILL)
-        owner.process.kill()
-        owner.end()
-        until = time.monotonic() + 10
-        while _alive(owner.pids) and time.monotonic() < until:
-            await asyncio.sleep(0.05)
-        assert _alive(owner.pids) == []  # even before anybody reaps
-        assert traces(runtime_dir, names).groups
-        assert sorted(await other.reap()) == sorted(owner.ids)
-        assert await other.reap() == []
-    finally:
-        await other.close()
-    left = until_none(lambda: traces(runtime_dir, names))
-    assert left.none, left
+    with Owner(runtime_dir, "wait") as owner:
+        names = backend_names(runtime_dir) | {Path(group).name for group in owner.groups}
+        keeper = next(
+            int(path.parent.name)
+            for path in Path("/proc").glob("[0-9]*/cmdline")
+            if b"backends.keeper" in path.read_bytes() and str(runtime_dir).encode() in path.read_bytes()
+        )
+        other = LocalBackend(images, runtime_dir)
+        try:
+            assert await other.reap() == []  # its keeper lives
+            assert len(_alive(owner.pids)) == len(owner.pids)
+            os.kill(keeper, signal.SIGKILL)
+            owner.process.kill()
+            owner.end()
+            until = time.monotonic() + 10
+            while _alive(owner.pids) and time.monotonic() < until:
+                await asyncio.sleep(0.05)
+            assert _alive(owner.pids) == []  # even before anybody reaps
+            assert traces(runtime_dir, names).groups
+            assert sorted(await other.reap()) == sorted(owner.ids)
+            assert await other.reap() == []
+        finally:
+            await other.close()
+        left = until_none(lambda: traces(runtime_dir, names))
+        assert left.none, left
 
 
 async def test_eight_desktops_at_once_each_answer(images: ImageCache, runtime_dir: Path) -> None:
