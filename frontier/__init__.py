@@ -4,7 +4,16 @@ from frontier.band import BandSampler
 from frontier.config import FrontierConfig
 from frontier.ema_gaussian import EmaGaussianConfig, EmaGaussianSampler
 from frontier.lifecycle import Event
-from frontier.protocol import Allocation, AsksForGates, GateRequest, RolloutOutcome, Sampler, TaskInfo, Verdict
+from frontier.protocol import (
+    Allocation,
+    AsksForGates,
+    GateRequest,
+    RolloutOutcome,
+    Sampler,
+    TakesGroups,
+    TaskInfo,
+    Verdict,
+)
 from frontier.sampler import FrontierSampler
 from frontier.uniform import UniformSampler
 
@@ -20,6 +29,7 @@ __all__ = [
     "GateRequest",
     "RolloutOutcome",
     "Sampler",
+    "TakesGroups",
     "TaskInfo",
     "UniformSampler",
     "Verdict",

@@ -107,6 +107,34 @@ class BufferedSampler(ABC):
             self._report(group)
         return True
 
+    def record_group(self, group_id: str, *, version: int, passes: int, graded: int, seconds: float = 0.0) -> bool:
+        """Take in a whole group at once: the same as recording its rollouts one by one.
+
+        Args:
+            group_id: an open group without any outcome yet.
+            version: weight version that acted.
+            passes: rollouts that passed.
+            graded: rollouts that passed or failed; the rest of the group are infra errors.
+            seconds: of one rollout.
+
+        Returns:
+            False when the group is not open or has outcomes already; nothing changed.
+
+        Raises:
+            ValueError: the counts do not fit the group.
+        """
+        group = self._open.get(group_id)
+        if group is None or group.seen:
+            return False
+        if not 0 <= passes <= graded <= group.n:
+            raise ValueError(f"group {group_id} has {group.n} rollouts, not {passes} passes of {graded}")
+        del self._open[group_id]
+        group.passes, group.graded, group.seconds_ms = passes, graded, graded * round(seconds * 1000)
+        if graded:
+            group.oldest = min(group.oldest, version)
+        self._report(group)
+        return True
+
     def cancel(self, group_id: str) -> None:
         """Close the group early; outcomes that still come count as news of their own."""
         group = self._open.pop(group_id, None)

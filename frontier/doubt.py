@@ -46,9 +46,9 @@ def coin_evidence(passes: NDArray[Any], graded: NDArray[Any], drift: NDArray[Any
     latest = np.take_along_axis(drift.astype(np.float64), np.maximum(_last_used(used), 0)[:, None], axis=1)
     moved = drift - latest + PRACTICE * (order - last)
     raw = _HONEST[None, None, :] + moved[:, :, None]
-    # log sigmoid(raw) and log sigmoid(-raw), stable on both sides
+    # log sigmoid(raw), stable on both sides; log sigmoid(-raw) is raw less.
     log_pass = -np.logaddexp(0.0, -raw)
-    log_fail = -np.logaddexp(0.0, raw)
+    log_fail = log_pass - raw
     honest = ((s[:, :, None] * log_pass + f[:, :, None] * log_fail) * used[:, :, None]).sum(axis=1) + _HONEST_LOG
     total_s, total_f = (s * used).sum(axis=1), (f * used).sum(axis=1)
     coin = total_s[:, None] * np.log(_COIN) + total_f[:, None] * np.log1p(-_COIN) - np.log(_COIN.size)

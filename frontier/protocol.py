@@ -23,7 +23,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-__all__ = ["Allocation", "AsksForGates", "GateRequest", "RolloutOutcome", "Sampler", "TaskInfo", "Verdict"]
+__all__ = [
+    "Allocation",
+    "AsksForGates",
+    "GateRequest",
+    "RolloutOutcome",
+    "Sampler",
+    "TakesGroups",
+    "TaskInfo",
+    "Verdict",
+]
 
 Verdict = Literal["pass", "fail", "infra_error"]
 
@@ -141,6 +150,15 @@ class Sampler(Protocol):
         Raises:
             ValueError: the state is of another kind or configuration.
         """
+        ...
+
+
+@runtime_checkable
+class TakesGroups(Protocol):
+    """A sampler that takes whole groups at once, which is quicker."""
+
+    def record_group(self, group_id: str, *, version: int, passes: int, graded: int, seconds: float = 0.0) -> bool:
+        """Take in a group of which nothing is recorded yet; `seconds` is of one rollout."""
         ...
 
 

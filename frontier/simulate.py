@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from frontier.learners import Learner, make_learner
 from frontier.priors import WORLD
-from frontier.protocol import Allocation, AsksForGates, RolloutOutcome, Sampler, TaskInfo
+from frontier.protocol import Allocation, AsksForGates, RolloutOutcome, Sampler, TakesGroups, TaskInfo, Verdict
 
 __all__ = ["SimulationResult", "simulate"]
 
@@ -100,6 +100,8 @@ class _Run:
         self._infos = learner.infos()
         self._index = {info.task: k for k, info in enumerate(self._infos)}
         self._sampler = make_sampler([self._infos[k] for k in np.flatnonzero(learner.arrives == 0)])
+        self._asks = self._sampler if isinstance(self._sampler, AsksForGates) else None
+        self._takes = self._sampler if isinstance(self._sampler, TakesGroups) else None
         self._rng = np.random.default_rng([seed, 1])
         self._arrivals: dict[int, list[_Arrival]] = {}
         self._gates: dict[int, list[str]] = {}
@@ -144,15 +146,15 @@ class _Run:
 
     def _gate_runs(self, iteration: int) -> int:
         """Answer the gates that are due, start those that are asked for, and return what is left of the budget."""
-        sampler, number = self._sampler, self._learner.parameters
-        if not isinstance(sampler, AsksForGates):
+        number = self._learner.parameters
+        if self._asks is None:
             return self._world["budget"]
         for task in self._gates.pop(iteration, []):
             honest = self._honest[self._index[task]]
             chance = 1 - number["gate_false_alarm"] if honest else number["gate_miss"]
-            sampler.gate_answer(task, passed=bool(self._rng.random() < chance), version=iteration)
+            self._asks.gate_answer(task, passed=bool(self._rng.random() < chance), version=iteration)
             self._running.discard(task)
-        for request in sampler.gate_requests():
+        for request in self._asks.gate_requests():
             if request.task not in self._running:
                 self._running.add(request.task)
                 self._gates.setdefault(iteration + round(number["gate_delay"]), []).append(request.task)
@@ -182,36 +184,42 @@ class _Run:
     def _finish(self, iteration: int) -> None:
         """Record what arrives, and let the learner practise it."""
         arrived = self._arrivals.pop(iteration, [])
-        record = self._sampler.record
-        for group, version, seconds, passed, failed in arrived:
-            for k, (good, lost) in enumerate(zip(passed.tolist(), failed.tolist(), strict=True)):
-                record(
-                    RolloutOutcome(
-                        rollout_id=f"{group.group_id}/{k}",
-                        group_id=group.group_id,
-                        task=group.task,
-                        version=version,
-                        verdict="infra_error" if lost else "pass" if good else "fail",
-                        reward=None if lost else float(good),
-                        seconds=seconds,
-                    )
-                )
-        tasks = np.array([self._index[group.task] for group, *_ in arrived], np.int64)
         num_passes = np.array([(passed & ~failed).sum() for *_, passed, failed in arrived], np.int64)
         num_graded = np.array([(~failed).sum() for *_, failed in arrived], np.int64)
+        for k, (group, version, seconds, _, _) in enumerate(arrived):
+            self._record(group, version, int(num_passes[k]), int(num_graded[k]), seconds)
+        tasks = np.array([self._index[group.task] for group, *_ in arrived], np.int64)
         self._learner.practise(tasks, num_passes, num_graded)
         np.add.at(self._groups, tasks[num_graded > 0], 1)
         self._graded_groups += int((num_graded > 0).sum())
         self._live_groups += int(((num_passes > 0) & (num_passes < num_graded)).sum())
 
+    def _record(self, group: Allocation, version: int, passes: int, graded: int, seconds: float) -> None:
+        """Tell the sampler of a whole group, or of its rollouts one by one if it does not take groups."""
+        if self._takes is not None:
+            self._takes.record_group(group.group_id, version=version, passes=passes, graded=graded, seconds=seconds)
+            return
+        for k in range(group.n):
+            verdict: Verdict = "infra_error" if k >= graded else "pass" if k < passes else "fail"
+            self._sampler.record(
+                RolloutOutcome(
+                    rollout_id=f"{group.group_id}/{k}",
+                    group_id=group.group_id,
+                    task=group.task,
+                    version=version,
+                    verdict=verdict,
+                    reward=None if verdict == "infra_error" else float(verdict == "pass"),
+                    seconds=seconds,
+                )
+            )
+
     def _watch(self, iteration: int) -> None:
         """Note which tasks are held."""
-        sampler = self._sampler
         self._good_time += int((self._honest & (self._learner.arrives <= iteration)).sum())
-        if not isinstance(sampler, AsksForGates):
+        if self._asks is None:
             return
         self._broken_now[:] = False
-        for task, state in sampler.held().items():
+        for task, state in self._asks.held().items():
             k = self._index[task]
             self._held_time += bool(self._honest[k])
             if state == "BROKEN":

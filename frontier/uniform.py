@@ -41,7 +41,11 @@ class UniformSampler:
         self._seed = seed
         self._group_size = group_size
         self._prefix = prefix
-        self._rounds = dict.fromkeys(pool, 0)
+        self._rounds: dict[str, int] = {}
+        self._queue: dict[str, tuple[int, bytes, str]] = {}
+        """The place of each task: its groups so far, chance, its id."""
+        for task in pool:
+            self._set(task, 0)
         self._open: dict[str, _OpenGroup] = {}
         self._recorded: set[str] = set()
         self._next_group = 0
@@ -52,19 +56,20 @@ class UniformSampler:
         if taken := sorted({task for task in new if task in self._rounds or new.count(task) > 1}):
             raise ValueError(f"the pool has these tasks already: {taken}")
         floor = min(self._rounds.values(), default=0)
-        self._rounds |= dict.fromkeys(new, floor)
+        for task in new:
+            self._set(task, floor)
 
     def plan(self, budget: int, version: int) -> list[Allocation]:
         """Fill the budget with groups of tasks that have had the fewest."""
-        queue = [(rounds, self._key(task, rounds), task) for task, rounds in self._rounds.items()]
+        queue = list(self._queue.values())
         heapq.heapify(queue)
         plan: list[Allocation] = []
         while queue and budget >= self._group_size:
             rounds, _, task = queue[0]
             group_id = f"{self._prefix}{self._next_group:06d}"
             self._next_group += 1
-            self._rounds[task] = rounds + 1
-            heapq.heapreplace(queue, (rounds + 1, self._key(task, rounds + 1), task))
+            self._set(task, rounds + 1)
+            heapq.heapreplace(queue, self._queue[task])
             self._open[group_id] = _OpenGroup(task, self._group_size)
             plan.append(Allocation(group_id=group_id, task=task, n=self._group_size))
             budget -= self._group_size
@@ -86,11 +91,19 @@ class UniformSampler:
                 del self._open[outcome.group_id]
         return True
 
+    def record_group(self, group_id: str, *, version: int, passes: int, graded: int, seconds: float = 0.0) -> bool:
+        """Close an open group without any outcome yet; what came of it does not matter here."""
+        group = self._open.get(group_id)
+        if group is None or group.missing != self._group_size:
+            return False
+        del self._open[group_id]
+        return True
+
     def cancel(self, group_id: str) -> None:
         """Close the group; a group without any outcome no longer counts as practice of its task."""
         group = self._open.pop(group_id, None)
         if group is not None and group.missing == self._group_size and group.task in self._rounds:
-            self._rounds[group.task] -= 1
+            self._set(group.task, self._rounds[group.task] - 1)
 
     @property
     def in_flight(self) -> dict[str, int]:
@@ -121,13 +134,16 @@ class UniformSampler:
             raise ValueError(f"cannot restore a sampler {mine} from the state of {saved}; keep the run's settings")
         known = {task: state["rounds"][task] for task in self._rounds if task in state["rounds"]}
         floor = min(known.values(), default=0)
-        self._rounds = {task: known.get(task, floor) for task in self._rounds}
+        for task in self._rounds:
+            self._set(task, known.get(task, floor))
         self._open = {group_id: _OpenGroup(task, missing) for group_id, (task, missing) in state["open"].items()}
         self._recorded = set(state["recorded"])
         self._next_group = state["next_group"]
 
-    def _key(self, task: str, rounds: int) -> bytes:
-        return hashlib.blake2b(f"{self._seed}:{rounds}:{task}".encode(), digest_size=8).digest()
+    def _set(self, task: str, rounds: int) -> None:
+        chance = hashlib.blake2b(f"{self._seed}:{rounds}:{task}".encode(), digest_size=8).digest()
+        self._rounds[task] = rounds
+        self._queue[task] = (rounds, chance, task)
 
 
 class _OpenGroup:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontier import FrontierConfig, FrontierSampler, RolloutOutcome, Sampler, TaskInfo, Verdict
+from frontier import FrontierConfig, FrontierSampler, RolloutOutcome, Sampler, TakesGroups, TaskInfo, Verdict
 from tests.support.sampling import MAKERS, outcome, play, pool
 
 VERDICTS: st.SearchStrategy[Verdict] = st.sampled_from(("pass", "fail", "infra_error"))
@@ -54,6 +54,26 @@ def test_record_is_idempotent_and_blind_to_order(kind: str, size: int, seed: int
             assert other.record(news)
             assert not other.record(news)
         assert one.state() == other.state()
+
+
+@OURS_TO_THEM
+@settings(max_examples=20)
+@given(st.data(), st.integers(0, 99))
+def test_a_whole_group_says_the_same_as_its_rollouts(kind: str, data: st.DataObject, seed: int) -> None:
+    one, whole = MAKERS[kind](pool(5), seed), MAKERS[kind](pool(5), seed)
+    assert isinstance(whole, TakesGroups)
+    for version in range(4):
+        plan = one.plan(24, version)
+        assert whole.plan(24, version) == plan
+        for group in plan:
+            verdicts = [data.draw(VERDICTS) for _ in range(group.n)]
+            for k, verdict in enumerate(verdicts):
+                one.record(outcome(group, k, verdict, version=version))
+            passes, graded = verdicts.count("pass"), group.n - verdicts.count("infra_error")
+            counts = {"version": version, "passes": passes, "graded": graded, "seconds": 1.5}
+            assert whole.record_group(group.group_id, **counts)  # type: ignore[arg-type]
+            assert not whole.record_group(group.group_id, **counts)  # type: ignore[arg-type]
+    assert one.state() == whole.state()
 
 
 @ALL
