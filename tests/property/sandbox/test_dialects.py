@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sandbox.actions import (
@@ -44,6 +44,8 @@ from sandbox.dialects.view import (
 from sandbox.keys import KEY_NAMES
 from tests.support.losses import lost
 
+# A busy machine is no failure.
+STEADY = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SIZES = st.tuples(st.integers(1, 4000), st.integers(1, 4000))
 AWKWARD = st.sampled_from(
     ['"', "'", "\\", "\n", "\t", ";", "(", ")", "#", "`", "```", "{", "%", " ", "\u2028", "é", "美", "😀"]
@@ -130,7 +132,7 @@ SPACES: dict[str, Space] = {
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(max_examples=40)
+@STEADY
 @given(scene=scenes())
 def test_what_is_written_is_read_back(name: str, scene: tuple[View, Action]) -> None:
     view, action = scene
@@ -151,7 +153,7 @@ def test_what_is_written_is_read_back(name: str, scene: tuple[View, Action]) -> 
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(max_examples=40)
+@STEADY
 @given(data=st.data())
 def test_a_smaller_picture_loses_only_the_grid(name: str, data: st.DataObject) -> None:
     screen = data.draw(SIZES)
@@ -163,7 +165,7 @@ def test_a_smaller_picture_loses_only_the_grid(name: str, data: st.DataObject) -
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(max_examples=40)
+@STEADY
 @given(data=st.data())
 def test_several_actions_are_one_turn(name: str, data: st.DataObject) -> None:
     # a Move directly before a Drag is a drag with a start for pyautogui, so the two do not meet here
@@ -180,6 +182,7 @@ def test_several_actions_are_one_turn(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("fence", ["{}", "I do it.\n```python\n{}\n```", "```\n{}"])
+@STEADY
 @given(text=TYPEABLE)
 def test_text_survives_fences_and_prose(fence: str, text: str) -> None:
     dialect, view, action = get_dialect("pyautogui"), View.unscaled(10, 10), TypeText(text=text)
@@ -225,7 +228,7 @@ def check(turn: ParsedTurn, text: str, view: View) -> None:
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(max_examples=40)
+@STEADY
 @given(text=st.text() | SCRAPS, size=SIZES)
 def test_any_text_is_answered(name: str, text: str, size: tuple[int, int]) -> None:
     view = View.unscaled(*size)
@@ -233,7 +236,7 @@ def test_any_text_is_answered(name: str, text: str, size: tuple[int, int]) -> No
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(max_examples=40)
+@STEADY
 @given(data=st.data())
 def test_damaged_turns_are_answered(name: str, data: st.DataObject) -> None:
     view = View(screen=data.draw(SIZES), shown=data.draw(SIZES))
@@ -253,7 +256,7 @@ CLICKS: dict[str, str] = {
 
 
 @pytest.mark.parametrize("name", [name for name in DIALECTS if name != "pyautogui-unit"])
-@settings(max_examples=40)
+@STEADY
 @given(
     x=st.integers(-3000, 3000), y=st.integers(-3000, 3000), size=st.tuples(st.integers(1, 2000), st.integers(1, 2000))
 )
@@ -297,6 +300,7 @@ def part(view: View, space: Space) -> tuple[int, int, int, int]:
 
 
 @pytest.mark.parametrize("space", ALL_SPACES.values(), ids=ALL_SPACES)
+@STEADY
 @given(view=views(), data=st.data())
 def test_there_and_back_is_within_half_a_pixel_of_the_coarser_grid(
     space: Space, view: View, data: st.DataObject
@@ -315,6 +319,7 @@ def test_there_and_back_is_within_half_a_pixel_of_the_coarser_grid(
 
 
 @pytest.mark.parametrize("space", ALL_SPACES.values(), ids=ALL_SPACES)
+@STEADY
 @given(view=views(), data=st.data())
 def test_a_written_coordinate_is_written_again(space: Space, view: View, data: st.DataObject) -> None:
     left, top, right, bottom = part(view, space)
@@ -323,6 +328,7 @@ def test_a_written_coordinate_is_written_again(space: Space, view: View, data: s
     assert view.place(view.point(*written, space=space), space=space) == written
 
 
+@STEADY
 @given(screen=SIZES, shown=SIZES, data=st.data())
 def test_a_point_maps_to_the_pixel_that_holds_its_centre(
     screen: tuple[int, int], shown: tuple[int, int], data: st.DataObject
