@@ -36,8 +36,10 @@ class Denominators:
 class Objective(Protocol):
     """What an update minimises."""
 
-    temperature: float
-    """That log-probabilities are taken at."""
+    @property
+    def temperature(self) -> float:
+        """That log-probabilities are taken at."""
+        ...
 
     def denominators(self, sequences: Sequence[TrainingSequence]) -> Denominators:
         """Of all sequences of an update."""
