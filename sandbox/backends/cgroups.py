@@ -151,6 +151,35 @@ class Cgroup:
         if hierarchy.accounting is not None:
             self._directories["cpuacct"] = hierarchy.accounting / name
 
+    @classmethod
+    def of_process(cls, pid: int) -> Cgroup:
+        """The group that a process is in, made by somebody else: to look at, not to create or remove.
+
+        Raises:
+            OSError: there is no such process.
+            CgroupUnavailable: its group is not to be seen from here.
+        """
+        mount_list = _mounts(Path("/proc/self/mounts").read_text())
+        groups = _own_groups(Path(f"/proc/{pid}/cgroup").read_text())
+        found: dict[str, Path] = {}
+        for kind, point, options in mount_list:
+            for controller in (*CONTROLLERS, "cpuacct"):
+                if kind == "cgroup" and controller in options and controller in groups:
+                    found[controller] = point / groups[controller].lstrip("/")
+        version = 1 if found.keys() >= set(CONTROLLERS) else 2
+        if version == 2:
+            points = [point for kind, point, _ in mount_list if kind == "cgroup2"]
+            found = dict.fromkeys(CONTROLLERS, points[0] / groups[""].lstrip("/")) if points and "" in groups else {}
+        names = {path.name for path in found.values()}
+        if len(names) != 1 or not all(path.is_dir() for path in found.values()):
+            raise CgroupUnavailable(f"the control group of process {pid} is not to be seen from here")
+        accounting = found.pop("cpuacct", None)
+        parents = {controller: path.parent for controller, path in found.items()}
+        return cls(
+            Hierarchy(version=version, parents=parents, accounting=None if accounting is None else accounting.parent),
+            names.pop(),
+        )
+
     @property
     def directories(self) -> list[Path]:
         """Every directory of the group, each once."""

@@ -17,7 +17,6 @@ Standard library only: one small process per backend.
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import json
 import os
 import select
@@ -30,7 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.backends.cgroups import HIERARCHY, Cgroup, CgroupUnavailable, Hierarchy, Limits, find_hierarchy
-from sandbox.backends.launch import Uids, bwrap_argv, prepare, session_environment, stage_code
+from sandbox.backends.launch import Uids, bwrap_argv, claim_uids, prepare, spawner_config, stage_code
+from sandbox.backends.liveness import hold_lock
 
 __all__ = ["Keeper", "main"]
 
@@ -117,7 +117,7 @@ class Keeper:
 
     def _launch(self, request: dict[str, Any]) -> None:
         desktop_id, spec = request["id"], request["spec"]
-        slot, uids = _take_uids()
+        slot, uids = claim_uids()
         directory = self._directory / desktop_id
         cgroup = Cgroup(self._hierarchy, f"{self._directory.name}-{desktop_id}")
         try:
@@ -126,18 +126,7 @@ class Keeper:
             control.mkdir(mode=0o700)
             os.chown(control, uids.probe, uids.probe)
             cgroup.create(Limits(memory_bytes=spec["memory_mb"] << 20, pids=spec["pids"], cpus=spec["cpus"]))
-            config = {
-                "width": spec["width"],
-                "height": spec["height"],
-                "pids": spec["pids"],
-                "dpi": round(96 * spec["font_scale"]),
-                "token": request["token"],
-                "uids": uids.as_dict(),
-                "env": {
-                    "user": session_environment(),
-                    "root": {"PATH": session_environment()["PATH"], "HOME": "/root"},
-                },
-            }
+            config = spawner_config(spec, request["token"], uids)
             pid = self._fork(request, spec, directory, cgroup, uids, json.dumps(config).encode())
         except BaseException:
             slot.close()
@@ -223,27 +212,10 @@ def _tail(log: Path) -> str:
         return ""
 
 
-def _take_uids() -> tuple[socket.socket, Uids]:
-    """Claim a set of uids that no other desktop on this host has.
-
-    The claim is an abstract socket name: it ends with the keeper and leaves no file.
-    """
-    for slot in range(Uids.COUNT):
-        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        try:
-            claim.bind(f"\0frontdesk-uids-{slot}")
-        except OSError:
-            claim.close()
-            continue
-        return claim, Uids(slot)
-    raise OSError(f"all {Uids.COUNT} sets of desktop uids are in use")
-
-
 def main() -> int:
     """Take the lock that says this backend is alive, and serve."""
     directory = Path(sys.argv[1])
-    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    hold_lock(directory)
     hierarchy = find_hierarchy()
     hierarchy.save(directory / HIERARCHY)
     keeper = Keeper(directory, hierarchy)

@@ -14,11 +14,26 @@ import compileall
 import ctypes
 import os
 import shutil
+import socket
 import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Uids", "bwrap_argv", "populate", "prepare", "session_environment", "stage_code"]
+__all__ = [
+    "CODE",
+    "HOME",
+    "RUNTIME_DIR",
+    "START",
+    "Uids",
+    "accounts",
+    "bwrap_argv",
+    "claim_uids",
+    "populate",
+    "prepare",
+    "session_environment",
+    "spawner_config",
+    "stage_code",
+]
 
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
@@ -49,6 +64,39 @@ class Uids:
     def as_dict(self) -> dict[str, int]:
         """By role."""
         return {"user": self.user, "xserver": self.xserver, "probe": self.probe}
+
+
+def claim_uids() -> tuple[socket.socket, Uids]:
+    """Claim a set of uids that no other desktop on this host has.
+
+    The claim is an abstract socket name: it ends with the process that holds it and leaves no file.
+
+    Raises:
+        OSError: every set is in use.
+    """
+    for slot in range(Uids.COUNT):
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        try:
+            claim.bind(f"\0frontdesk-uids-{slot}")
+        except OSError:
+            claim.close()
+            continue
+        return claim, Uids(slot)
+    raise OSError(f"all {Uids.COUNT} sets of desktop uids are in use")
+
+
+def spawner_config(spec: dict[str, Any], token: str, uids: Uids) -> dict[str, Any]:
+    """What the spawner is told on its standard input."""
+    environment = session_environment()
+    return {
+        "width": spec["width"],
+        "height": spec["height"],
+        "pids": spec["pids"],
+        "dpi": round(96 * spec["font_scale"]),
+        "token": token,
+        "uids": uids.as_dict(),
+        "env": {"user": environment, "root": {"PATH": environment["PATH"], "HOME": "/root"}},
+    }
 
 
 def session_environment() -> dict[str, str]:
@@ -129,15 +177,23 @@ def prepare(directory: Path, image_root: Path, spec: dict[str, Any], uids: Uids)
     return base / "root"
 
 
-def populate(upper: Path, image_root: Path, uids: Uids) -> None:
-    """Write what differs between desktops: users, home, runtime directories."""
-    _directory(upper / "etc", 0, 0o755)
+def accounts(image_root: Path, uids: Uids) -> dict[str, str]:
+    """Contents of /etc/passwd and /etc/group: the image's, and the desktop's own users."""
+    texts = {}
     for name in ("passwd", "group"):
         lines = [(image_root / "etc" / name).read_text()]
         for user, uid in uids.as_dict().items():
             account = f"{HOME}:/bin/bash" if user == "user" else "/nonexistent:/usr/sbin/nologin"
             lines.append(f"{user}:x:{uid}:{uid}::{account}\n" if name == "passwd" else f"{user}:x:{uid}:\n")
-        (upper / "etc" / name).write_text("".join(lines))
+        texts[name] = "".join(lines)
+    return texts
+
+
+def populate(upper: Path, image_root: Path, uids: Uids) -> None:
+    """Write what differs between desktops: users, home, runtime directories."""
+    _directory(upper / "etc", 0, 0o755)
+    for name, text in accounts(image_root, uids).items():
+        (upper / "etc" / name).write_text(text)
     (upper / "etc/hosts").write_text("127.0.0.1 localhost desktop\n")
     (upper / "etc/hostname").write_text("desktop\n")
     _directory(upper / "tmp", 0, 0o1777)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -25,9 +24,11 @@ from typing import Any
 
 from sandbox import errors
 from sandbox.backends.cgroups import HIERARCHY, Cgroup, CgroupUnavailable, Hierarchy, find_hierarchy
-from sandbox.client import ProbeAddress, ProbeClient, ProbeDesktop
-from sandbox.desktop import DesktopSpec, Health
-from sandbox.image import Image, ImageCache, load_profile
+from sandbox.backends.liveness import lock_of_dead
+from sandbox.backends.owned import OwnedDesktop
+from sandbox.client import ProbeAddress, ProbeClient
+from sandbox.desktop import DesktopSpec
+from sandbox.image import Image, ImageCache
 
 __all__ = ["LocalBackend", "LocalDesktop"]
 
@@ -38,56 +39,8 @@ CLOSE_TIMEOUT_S = 15.0
 KEEPER = "import sys; sys.path.insert(0, sys.argv.pop(2)); from sandbox.backends.keeper import main; sys.exit(main())"
 
 
-class LocalDesktop(ProbeDesktop):
-    """A desktop of this machine. Made by `LocalBackend.boot`."""
-
-    def __init__(
-        self,
-        desktop_id: str,
-        spec: DesktopSpec,
-        image: Image,
-        client: ProbeClient,
-        backend: LocalBackend,
-        cgroup: Cgroup,
-    ) -> None:
-        super().__init__(desktop_id, spec, image.digest, client)
-        self._backend = backend
-        self.cgroup = cgroup
-        """Its control group: CPU time and memory used."""
-
-    async def _call(self, op: str, args: dict[str, Any], **options: Any) -> tuple[dict[str, Any], bytes]:
-        try:
-            return await super()._call(op, args, **options)
-        except errors.ProbeLost as error:
-            # Was it the probe alone, or everything? The keeper knows within moments.
-            await asyncio.sleep(0.05)
-            ended = self._backend.ended(self.id)
-            if ended is not None:
-                raise errors.DesktopLost(f"the desktop is gone: {ended}", phase=error.phase) from error
-            error.state.update(self._state())
-            raise
-        except errors.DesktopError as error:
-            error.state.update(self._state())
-            raise
-
-    def _state(self) -> dict[str, str]:
-        try:
-            return {"oom_kills": str(self.cgroup.oom_kills()), "memory_bytes": str(self.cgroup.memory_bytes())}
-        except OSError:
-            return {}
-
-    async def health(self) -> Health:
-        """Whether it still is usable, with causes and resources used."""
-        ended = self._backend.ended(self.id)
-        if ended is not None:
-            return Health(alive=False, detail={"box": ended})
-        health = await super().health()
-        used = {**self._state(), "cpu_seconds": f"{self.cgroup.cpu_seconds():.3f}"}
-        return Health(alive=health.alive, detail={**health.detail, **used})
-
-    async def close(self) -> None:
-        """Destroy it; returns when its processes are gone."""
-        await self._backend.destroy(self.id)
+class LocalDesktop(OwnedDesktop):
+    """A desktop in a box of bubblewrap."""
 
 
 class LocalBackend:
@@ -122,15 +75,7 @@ class LocalBackend:
             ImageError: it is not built, or was built from another definition.
         """
         if profile not in self._found:
-            definition = load_profile(profile)
-            image = self._images.find(definition)
-            if image is None:
-                old = self._images.outdated(definition)
-                why = "its definition changed since it was built" if old else "it has not been built"
-                raise errors.ImageError(
-                    f"the desktop image {profile!r} is missing: {why}. Build it with `frontdesk image build {profile}`"
-                )
-            self._found[profile] = image
+            self._found[profile] = self._images.require(profile)
         return self._found[profile]
 
     async def boot(self, spec: DesktopSpec, *, deadline_s: float = 60.0) -> LocalDesktop:
@@ -183,6 +128,11 @@ class LocalBackend:
     def ended(self, desktop_id: str) -> str | None:
         """How a desktop ended; None while it lives."""
         return self._ends.get(desktop_id)
+
+    async def fate(self, desktop_id: str) -> str | None:
+        """`ended`, asked when a call has just failed: the keeper knows within moments."""
+        await asyncio.sleep(0.05)
+        return self.ended(desktop_id)
 
     async def destroy(self, desktop_id: str) -> str:
         """End a desktop and wait until its processes are gone; returns the last that it printed. Idempotent."""
@@ -316,7 +266,7 @@ def _require_host() -> str:
 def _reap(runtime_dir: Path) -> list[str]:
     removed: list[str] = []
     for directory in sorted(runtime_dir.glob("frontdesk-*")):
-        lock = _lock_of_dead(directory)
+        lock = lock_of_dead(directory)
         if lock is None:
             continue
         try:
@@ -339,25 +289,6 @@ def _hierarchy_of(directory: Path) -> Hierarchy:
         return Hierarchy.load(directory / HIERARCHY)
     except (OSError, ValueError):  # killed before it wrote it down, and so before it made any group
         return find_hierarchy()
-
-
-def _lock_of_dead(directory: Path) -> int | None:
-    """The lock of a backend whose keeper is gone; None when it lives or is just starting."""
-    try:
-        lock = os.open(directory / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        # Made a moment ago, or left by a keeper that was killed before it took its lock.
-        try:
-            old = time.time() - directory.stat().st_mtime > 60
-            return os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600) if old else None
-        except OSError:
-            return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        return None
-    return lock
 
 
 def _remove_group(group: Cgroup) -> None:

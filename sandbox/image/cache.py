@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sandbox.errors import ImageError
-from sandbox.image.definition import Profile
+from sandbox.image.definition import Profile, load_profile
 from sandbox.image.manifest import Image, read_image
 
 __all__ = ["BUILDING", "DOWNLOADS", "ImageCache", "remove_tree"]
@@ -57,6 +57,21 @@ class ImageCache:
         """The newest image built from exactly this definition; one of an earlier definition is not taken."""
         wanted = profile.definition_hash
         return next((image for image in self.list() if image.definition_hash == wanted), None)
+
+    def require(self, name: str) -> Image:
+        """The image of the profile of this name, as it is defined now.
+
+        Raises:
+            ImageError: it is not built, or was built from another definition; the message says what to do.
+        """
+        profile = load_profile(name)
+        image = self.find(profile)
+        if image is None:
+            why = "its definition changed since it was built" if self.outdated(profile) else "it has not been built"
+            raise ImageError(
+                f"the desktop image {name!r} is missing: {why}. Build it with `frontdesk image build {name}`"
+            )
+        return image
 
     def outdated(self, profile: Profile) -> tuple[Image, ...]:
         """Images of the profile's name whose definition has changed since."""
