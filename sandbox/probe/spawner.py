@@ -1,8 +1,9 @@
 """Pid 1 of a desktop: starts the X server, the probe and the session, and runs commands on the probe's behalf.
 
 It is root with no capability but SETUID, SETGID and KILL, and it does nothing on its own account: it changes to the
-right uid and starts what it is told. Its configuration (sizes, uids, token, environments) comes as JSON on standard
-input, where no other process can read it.
+right uid and starts what it is told. Its configuration (sizes, uids, token, environments) comes as a line of JSON on
+standard input, where no other process can read it. Where its owner holds that input open (`owner_holds_input`), the box
+ends when the owner does.
 
 ::
 
@@ -35,6 +36,7 @@ __all__ = ["Spawner", "main"]
 
 MAX_MESSAGE = 160_000
 PROBE_RESTARTS = 5
+NO_ROOM = 75
 LOG_LIMIT = 1 << 18
 """Bytes of what the X server, the probe and the session print that are kept: the log lies on the host's disk."""
 RESERVED_PIDS = 24
@@ -51,7 +53,8 @@ class Spawner:
     """Owns every process of the desktop.
 
     Args:
-        config: width, height, dpi, pids, token, uids {xserver, probe, user}, env {root, user}.
+        config: width, height, dpi, pids, token, uids {xserver, probe, user}, env {root, user}; and where the backend
+            asks for it skeleton (directory that the empty home is filled from), owner_holds_input.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -76,9 +79,13 @@ class Spawner:
         self._facts: dict[str, str] = {"probe_restarts": "0"}
 
     def run(self) -> int:
-        """Serve until the probe cannot be kept alive; the box ends with this process."""
+        """Serve until the probe cannot be kept alive, or the owner is gone; the box ends with this process."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake_w, warn_on_full_buffer=False)
+        if "skeleton" in self._config:
+            self._furnish_home(self._config["skeleton"])
+        if self._config.get("owner_holds_input"):
+            self._selector.register(0, selectors.EVENT_READ)
         self._start_xserver()
         self._start_probe()
         while True:
@@ -87,6 +94,9 @@ class Spawner:
                     self._drain_wakeups()
                 elif key.fd == self._log_r:
                     self._forward_log()
+                elif key.fd == 0:
+                    if not os.read(0, 4096):
+                        return 0
                 elif key.fd in self._starting:
                     self._finish_start(key.fd)
                 elif self._link is not None and key.fd == self._link.fileno():
@@ -96,6 +106,13 @@ class Spawner:
                 return 1
 
     # -- starting -----------------------------------------------------------------------------------------------
+
+    def _furnish_home(self, skeleton: str) -> None:
+        home = self._config["env"]["user"]["HOME"]
+        pid = self._start("user", ["@", "furnish", skeleton, home], {}, "/")
+        if os.waitpid(pid, 0)[1] != 0:
+            self._forward_log()
+            raise SystemExit(f"{home} cannot be filled from {skeleton}")
 
     def _start_xserver(self) -> None:
         ready_r, ready_w = os.pipe()
@@ -165,6 +182,7 @@ class Spawner:
                 server.serve(self._config, self._framebuffer, theirs, dict(self._facts))
                 code = 0
             except BaseException as error:  # noqa: BLE001 - the child must never return into the parent's loop
+                code = NO_ROOM if isinstance(error, RuntimeError) else 1  # it is thrown where no thread can be started
                 sys.stderr.write(f"probe: {type(error).__name__}: {error}\n")
             finally:
                 os._exit(code)
@@ -301,6 +319,9 @@ class Spawner:
         self._selector.unregister(self._link)
         self._link.close()
         self._link, self._probe = None, 0
+        if code == NO_ROOM:  # no fault of the probe's
+            self._probe_starts.pop()
+            time.sleep(0.05)
         self._facts["probe_restarts"] = str(int(self._facts["probe_restarts"]) + 1)
         self._facts["probe_last_end"] = _ending(code)
         for pid, detached in self._owned.items():
@@ -412,7 +433,7 @@ def _ending(code: int) -> str:
 
 def main() -> int:
     """Read the configuration from standard input and serve."""
-    config = json.loads(sys.stdin.buffer.read())
+    config = json.loads(sys.stdin.buffer.readline())
     return Spawner(config).run()
 
 

@@ -113,7 +113,17 @@ def _glob(pattern: str, max_items: str) -> int:
     return 0
 
 
-FUNCTIONS: dict[str, Callable[..., int]] = {"read": _read, "write": _write, "glob": _glob}
+def _furnish(skeleton: str, home: str) -> int:
+    """Copy a skeleton into a home directory that is there and empty."""
+    import shutil  # takes its time to load, and only this needs it
+
+    mode = stat.S_IMODE(os.stat(home).st_mode)
+    shutil.copytree(skeleton, home, symlinks=True, dirs_exist_ok=True)
+    os.chmod(home, mode)
+    return 0
+
+
+FUNCTIONS: dict[str, Callable[..., int]] = {"read": _read, "write": _write, "glob": _glob, "furnish": _furnish}
 
 
 def call(function: str, arguments: Sequence[str]) -> int:
