@@ -1,9 +1,9 @@
-"""A policy small enough for tests, screens for it to see, and the same model run by transformers itself. Needs torch."""
+"""A policy small enough for tests, screens for it to see, and its model run by transformers itself. Needs torch."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,32 @@ from torch import Tensor
 
 from agent.engines.qwen3vl.checkpoint import PolicyModel, build_tiny
 from agent.engines.qwen3vl.settings import TinySize
-from agent.engines.tokens import ImagePlan, Vocabulary, expand_ids
+from agent.engines.tokens import CompactFormat, ImagePlan, Vocabulary, expand_ids
 from sandbox.frame import Frame
+from trainer.batches import TrainingSequence
+from trainer.demonstrations import pointing_sequence
+from trainer.learner import Learner, LearnerSettings
+from trainer.objectives import SupervisedObjective
+from trainer.widgets import Widget, grounding_labels
 
-__all__ = ["SIZE", "make_policy", "noise_frame", "stock_inputs", "stock_logits"]
+__all__ = [
+    "SIZE",
+    "learner_of",
+    "make_policy",
+    "noise_frame",
+    "pointing_batch",
+    "stock_inputs",
+    "stock_logits",
+]
 
 torch.set_num_threads(1)  # a second thread spins, and stalls for seconds where the cores are shared
 
 SIZE = TinySize(
     vision_width=16, vision_layers=2, vision_heads=2, text_width=32, text_layers=2, text_heads=2, head_width=16
+)
+WIDGETS = (
+    Widget(name="Save", left=4, top=4, right=36, bottom=20),
+    Widget(name="Line Numbers", left=40, top=36, right=90, bottom=60),
 )
 WORDS = ("Open", "the", "File", "menu", "Save", "Line", "Numbers", "press", "click")
 
@@ -72,3 +89,27 @@ def stock_logits(policy: PolicyModel, compact: Sequence[int], frames: Sequence[F
     out = policy.model(input_ids=ids, mm_token_type_ids=(ids == image_id).int(), use_cache=False, **images)
     logits: Tensor = out.logits[0]
     return logits
+
+
+def learner_of(
+    policy: PolicyModel, frames: Mapping[str, Frame], **settings: Any
+) -> tuple[Learner, SupervisedObjective]:
+    """A learner, and what it learns: to name and to point at two widgets that lie on every frame."""
+    assert isinstance(policy.format, CompactFormat)
+    vocabulary, plan = policy.format.vocabulary, policy.format.images
+    labels = {name: grounding_labels(WIDGETS, vocabulary, plan, (96, 64)) for name in frames}
+    learner = Learner(
+        policy, LearnerSettings(**({"lr": 1e-3, "warmup_steps": 3} | settings)), frames=frames.__getitem__
+    )
+    return learner, SupervisedObjective(vocabulary, labels)
+
+
+def pointing_batch(learner: Learner, frames: Mapping[str, Frame]) -> list[TrainingSequence]:
+    """Exercises drawn by the learner's own random state."""
+    assert isinstance(learner.policy.format, CompactFormat)
+    sequences = []
+    for name in learner.rng.sample(sorted(frames), 3):
+        sequence = pointing_sequence(name, frames[name], WIDGETS, learner.policy.format, learner.rng)
+        assert sequence is not None
+        sequences.append(sequence)
+    return sequences

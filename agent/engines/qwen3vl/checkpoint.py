@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from transformers import AutoTokenizer, Qwen3VLConfig, Qwen3VLForConditionalGeneration
+from transformers.utils.logging import disable_progress_bar
 
 from agent.engines.qwen3vl.settings import TinySize
 from agent.engines.tokens.chat import ChatFormat
@@ -23,6 +24,8 @@ from agent.engines.tokens.vocabulary import VOCABULARY_FILE, Vocabulary
 __all__ = ["PolicyModel", "build_tiny", "load_policy", "save_policy"]
 
 PROCESSOR_FILE = "preprocessor_config.json"
+disable_progress_bar()  # transformers draws one on stderr for every checkpoint
+
 _GRID_SIDE = 24
 """Side of the learned position table, which is interpolated to each image's grid."""
 
