@@ -57,6 +57,8 @@ class TrainingSequence:
     """Of every trained token."""
     oldest_version: int
     """Lowest weight version that sampled any of them."""
+    weight: float = 1.0
+    """Of every trained token in a supervised loss."""
 
     def __post_init__(self) -> None:
         assert len(self.trained) == len(self.logprobs), "per-token fields differ in length"

@@ -72,11 +72,23 @@ def with_tokens(
 
 
 def pointing_sequence(
-    name: str, frame: Frame, widgets: Sequence[Widget], form: CompactFormat, rng: random.Random, *, limit: int = 10
+    name: str,
+    frame: Frame,
+    widgets: Sequence[Widget],
+    form: CompactFormat,
+    rng: random.Random,
+    *,
+    limit: int = 10,
+    weight: float = 1.0,
 ) -> TrainingSequence | None:
     """An exercise on one screenshot: told the names of some widgets, click each. None where it has none to name.
 
     Only the coordinates are trained: which widgets are asked for is chance.
+
+    Args:
+        name: the screenshot's, in trajectories.
+        limit: the most widgets that are asked for.
+        weight: of its tokens beside those of demonstrations, which are fewer and say more.
     """
     vocabulary, plan = form.vocabulary, form.images
     (length,) = [plan.num_tokens(frame.width, frame.height)]
@@ -109,6 +121,7 @@ def pointing_sequence(
         logprobs=(0.0,) * len(trained),
         advantage=0.0,
         oldest_version=0,
+        weight=weight,
     )
 
 

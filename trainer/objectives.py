@@ -6,6 +6,7 @@ micro-batch. So the loss and its gradient do not depend on how the update is spl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -25,10 +26,10 @@ __all__ = ["Denominators", "GrpoObjective", "Objective", "SupervisedObjective"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Denominators:
-    """Of one update, over all its sequences. At least 1 each, so that a sum of nothing is 0."""
+    """Of one update, over all its sequences. Never 0, so that a sum of nothing is 0."""
 
     tokens: float
-    """Trained tokens."""
+    """Trained tokens, by their weights where the objective has weights."""
     positions: float = 1.0
     """Labelled image positions."""
 
@@ -115,11 +116,10 @@ class SupervisedObjective:
         self._kinds = [torch.tensor(vocabulary.of_kind(*kinds)) for kinds in (("byte", "word"), ("x",), ("y",))]
 
     def denominators(self, sequences: Sequence[TrainingSequence]) -> Denominators:
-        """Trained tokens and labelled image positions of all sequences."""
+        """Weights of the trained tokens, and labelled image positions, of all sequences."""
         num_labels = sum(len(self._labels.get(image.name, ())) for each in sequences for image in each.images)
-        return Denominators(
-            tokens=max(1, sum(len(sequence.trained) for sequence in sequences)), positions=max(1, num_labels)
-        )
+        tokens = math.fsum(sequence.weight * len(sequence.trained) for sequence in sequences)
+        return Denominators(tokens=tokens or 1.0, positions=max(1, num_labels))
 
     def teaches(self, sequence: TrainingSequence) -> bool:
         """Always."""
@@ -134,7 +134,9 @@ class SupervisedObjective:
         metrics: Reduced,
     ) -> Tensor:
         """Likelihood of the replies, and the naming of what each image token shows."""
-        loss = likelihood_loss(outcome.logp_N, denominator=denominators.tokens)
+        device = outcome.logp_N.device
+        weight = torch.tensor([each.weight for each in sequences for _ in each.trained], device=device)
+        loss = likelihood_loss(outcome.logp_N, weight, denominator=denominators.tokens)
         metrics.mean("reply_loss", -float(outcome.logp_N.detach().sum()), len(outcome.logp_N))
         where = [
             (row, image.start + label.index, label.targets)
@@ -145,7 +147,6 @@ class SupervisedObjective:
         if not where or self.grounding == 0:
             return loss
         rows, positions, targets = zip(*where, strict=True)
-        device = outcome.hidden_BLD.device
         logits = forward.language.logits(outcome.hidden_BLD[list(rows), list(positions)])
         kinds = [ids.to(device) for ids in self._kinds]
         naming, right = grounding_loss(

@@ -18,9 +18,9 @@ from torch import Tensor
 __all__ = ["grounding_loss", "likelihood_loss"]
 
 
-def likelihood_loss(logp_N: Tensor, *, denominator: float) -> Tensor:
-    """[] Minus the log-likelihood of the tokens, over one denominator for the whole update."""
-    return -logp_N.sum() / denominator
+def likelihood_loss(logp_N: Tensor, weight_N: Tensor, *, denominator: float) -> Tensor:
+    """[] Minus the weighted log-likelihood of the tokens, over one denominator for the whole update."""
+    return -(weight_N * logp_N).sum() / denominator
 
 
 def grounding_loss(

@@ -24,7 +24,7 @@ from agent.engines.tokens.vocabulary import VOCABULARY_FILE, Vocabulary
 __all__ = ["PolicyModel", "build_tiny", "load_policy", "save_policy"]
 
 PROCESSOR_FILE = "preprocessor_config.json"
-disable_progress_bar()  # transformers draws one on stderr for every checkpoint
+disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers draws one on stderr for every checkpoint
 
 _GRID_SIDE = 24
 """Side of the learned position table, which is interpolated to each image's grid."""

@@ -86,7 +86,7 @@ async def test_they_agree_before_and_after_an_update() -> None:
     sequences = cut(policy, await rollouts(serving))
     forward = Forward(policy, BY_NAME)
     optimizer = torch.optim.SGD(policy.model.parameters(), lr=0.05)
-    forward(sequences, temperature=1.0).logp_N.sum().backward()
+    forward(sequences, temperature=1.0).logp_N.sum().backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     engines = torch.tensor([logp for sequence in sequences for logp in sequence.logprobs])
     assert (forward(sequences, temperature=1.0).logp_N - engines).abs().max() > 0.01

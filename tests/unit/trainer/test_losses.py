@@ -98,7 +98,7 @@ def test_bad_arguments_are_refused() -> None:
 
 def test_likelihood_and_grounding_are_cross_entropies() -> None:
     logp = torch.tensor([-1.0, -3.0], requires_grad=True)
-    assert likelihood_loss(logp, denominator=8).item() == pytest.approx(0.5)
+    assert likelihood_loss(logp, torch.tensor([1.0, 0.5]), denominator=8).item() == pytest.approx(2.5 / 8)
     logits = torch.randn(4, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
     kinds = [torch.tensor([0, 2, 5]), torch.tensor([6, 7]), torch.tensor([1, 8])]
     targets = torch.tensor([[2, 6, 8], [0, 7, 8], [5, 7, 1], [5, 6, 1]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
@@ -40,11 +41,10 @@ def test_a_resumed_file_is_that_of_an_uninterrupted_run(tmp_path: Path) -> None:
 def test_tensorboard_reads_what_is_written(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
     pytest.importorskip("tensorboard", reason="needs tensorboard: pip install '.[train]'")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
+    accumulators = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")
     with MetricsLog([TensorboardSink(tmp_path)]) as log:
         log.write(1, {"loss": 0.5, "lr": 1e-3})
         log.write(2, {"loss": 0.25})
-    events = EventAccumulator(str(tmp_path))
+    events = accumulators.EventAccumulator(str(tmp_path))
     events.Reload()
     assert [(event.step, event.value) for event in events.Scalars("loss")] == [(1, 0.5), (2, 0.25)]

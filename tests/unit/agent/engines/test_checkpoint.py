@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,8 @@ def published(directory: Path) -> Path:
         vocab_size=400, initial_alphabet=alphabet, special_tokens=["<|endoftext|>", *SPECIAL], show_progress=False
     )
     tokenizer.train_from_iterator(["click 100 200", "system user assistant", "Open the File menu"] * 3, trainer)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<|endoftext|>")
+    make: Any = PreTrainedTokenizerFast
+    fast = make(tokenizer_object=tokenizer, pad_token="<|endoftext|>")
     model = make_policy(sharpness=3.0).model
     config = model.config.to_dict()
     ids = {name: fast.convert_tokens_to_ids(name) for name in SPECIAL}

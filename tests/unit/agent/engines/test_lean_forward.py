@@ -58,11 +58,11 @@ def test_logits_and_gradients_are_those_of_transformers(num_images: int) -> None
     frames = [noise_frame(index, width=96 if index % 2 else 64) for index in range(num_images)]
     expected = stock_logits(policy, ids, frames)
     weights = torch.randn(expected.shape, generator=torch.Generator().manual_seed(0))
-    (expected.log_softmax(-1) * weights).sum().backward()
+    (expected.log_softmax(-1) * weights).sum().backward()  # type: ignore[no-untyped-call]
     gradients = {name: p.grad.clone() for name, p in policy.model.named_parameters() if p.grad is not None}
     policy.model.zero_grad()
     found = lean_logits(policy, [(ids, frames)])[0]
-    (found.log_softmax(-1) * weights).sum().backward()
+    (found.log_softmax(-1) * weights).sum().backward()  # type: ignore[no-untyped-call]
     assert expected.std() > 0.3  # far from uniform, so that agreement means something
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     for name, parameter in policy.model.named_parameters():
