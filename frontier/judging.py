@@ -34,6 +34,9 @@ REGRESSION_Z = 3.0
 REGRESSION_MEMORY = 0.7
 """What earlier groups of EASY tasks still count at each new batch."""
 
+EVENTS_KEPT = 10_000
+"""Events that wait for `take_events`; older ones are dropped where nobody asks."""
+
 _TASK = {
     "state": ("|i1", State.FRONTIER, ()),
     "doubt": ("<f8", 0.0, ()),
@@ -110,6 +113,7 @@ class Judging:
             self._easy_lack = self._easy_var = 0.0
         if self._config.quarantine:
             self._doubt(np.unique(tasks), version, names)
+        del self._events[:-EVENTS_KEPT]
 
     def gate_requests(self, version: int) -> Iterable[tuple[int, str]]:
         """Tasks whose gates should run, and why."""

@@ -307,6 +307,8 @@ class FrontierSampler(BufferedSampler):
         order = eligible[np.lexsort((waits[eligible], -scored[eligible], ~idle[eligible]))].tolist()
         while order and filling.left >= smallest:
             for k in order:
+                if filling.left < smallest:
+                    break
                 filling.offer(k, _fit(size[k], filling.left, self.config.group_sizes), capped=False)
             filling.next_round()
 

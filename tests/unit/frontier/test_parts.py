@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -178,3 +179,21 @@ def test_the_map_counts_every_task_once() -> None:
     assert sum(cell["tasks"] for cell in shown["cells"]) == 31
     assert {row["state"] for row in shown["tasks"]} <= set(shown["states"])
     assert FrontierSampler.from_state(json.loads(json.dumps(sampler.state()))).state() == sampler.state()
+
+
+def test_memory_grows_with_the_pool_and_stays_small() -> None:
+    """A tenth of 100 000 tasks takes less than a tenth of 200 MB, the tasks' own descriptions included."""
+
+    def megabytes(size: int) -> float:
+        tracemalloc.start()
+        infos = [TaskInfo(task=f"{k:064x}", cell=f"c{k % 40}", seed_state=f"s{k}") for k in range(size)]
+        sampler = FrontierSampler(infos, seed=0)
+        play(sampler, sampler.plan(512, 0), lambda task, n: n // 2)
+        sampler.plan(512, 1)
+        peak = tracemalloc.get_traced_memory()[1] / 1e6
+        tracemalloc.stop()
+        return peak
+
+    small, large = megabytes(5_000), megabytes(10_000)
+    assert large < 20
+    assert large < 2.5 * small
