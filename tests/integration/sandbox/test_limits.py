@@ -158,10 +158,14 @@ async def test_what_a_desktop_prints_does_not_fill_the_hosts_disk(tight: LocalDe
 
 
 async def test_the_cpu_limit_holds(tight: LocalDesktop) -> None:
-    await sh(tight, "for n in 1 2 3 4; do timeout 1 bash -c 'while :; do :; done' & done; wait", deadline_s=20)
-    assert tight.cgroup.cpu_seconds() > 0.3
-    (stat,) = [path / "cpu.stat" for path in tight.cgroup.directories if "nr_throttled" in _read(path / "cpu.stat")]
-    assert "nr_throttled 0\n" not in stat.read_text()
+    for _ in range(8):
+        await tight.spawn(["bash", "-c", "while :; do :; done"])
+
+    async def throttled() -> bool:
+        stats = [_read(path / "cpu.stat") for path in tight.cgroup.directories]
+        return any("nr_throttled" in stat and "nr_throttled 0\n" not in stat for stat in stats)
+
+    await wait_for("the desktop to be slowed down", throttled)
 
 
 def _read(path: Path) -> str:
