@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import sys
 
-from cli import bench, desk, dialects, doctor, episodes, gc, image, quickstart, synth, tasks
+from cli import bench, desk, dialects, doctor, episodes, evaluate, gc, image, quickstart, synth, tasks, train
 from cli.command import root_group
 from cli.errors import INTERRUPTED, explain
 from cli.output import Output
@@ -26,7 +26,20 @@ app = root_group(
     everything once. Every command takes [cyan]--help[/cyan], which ends with examples, and [cyan]--json[/cyan].
     State lives under $FRONTDESK_HOME (~/.local/share/frontdesk).
     """,
-    order=("doctor", "quickstart", "image", "desk", "synth", "tasks", "episodes", "dialects", "bench", "gc"),
+    order=(
+        "doctor",
+        "quickstart",
+        "image",
+        "desk",
+        "synth",
+        "tasks",
+        "train",
+        "eval",
+        "episodes",
+        "dialects",
+        "bench",
+        "gc",
+    ),
 )
 doctor.register(app)
 quickstart.register(app)
@@ -34,6 +47,8 @@ app.add_typer(image.app, name="image", rich_help_panel="Desktops")
 app.add_typer(desk.app, name="desk", rich_help_panel="Desktops")
 synth.register(app)
 app.add_typer(tasks.app, name="tasks", rich_help_panel="Tasks and episodes")
+train.register(app)
+evaluate.register(app)
 app.add_typer(episodes.app, name="episodes", rich_help_panel="Tasks and episodes")
 app.add_typer(dialects.app, name="dialects", rich_help_panel="Tasks and episodes")
 gc.register(app)

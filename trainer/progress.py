@@ -1,0 +1,138 @@
+"""What a loop tells of itself: counts that become metrics, and a view for people."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from store.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from trainer.groups import Group
+    from trainer.tasks import TrainingTask
+
+__all__ = ["LoopView", "Tally"]
+
+RECENT = 200
+"""Attempts that `recent` rates are of."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoopView:
+    """How a loop stands."""
+
+    step: int
+    updates: int
+    version: int
+    seconds: float
+    episodes: int
+    infra_errors: int
+    running: int
+    """Groups under way."""
+    ready: int
+    """Groups that wait for an update."""
+    skills: Mapping[str, tuple[int, int]]
+    """Passed and judged of the newest attempts, by skill."""
+    shares: Mapping[str, float]
+    """Share of attempts' time by phase."""
+    metrics: Mapping[str, float] | None
+    """Of the update that has just ended; None between updates."""
+
+    @property
+    def episodes_per_minute(self) -> float:
+        """Since the loop began."""
+        return 60 * self.episodes / self.seconds if self.seconds else 0.0
+
+
+@dataclass
+class Tally:
+    """Counts since the loop began, and since the last update."""
+
+    episodes: int = 0
+    infra_errors: int = 0
+    infra_in_a_row: int = 0
+    learner_s: float = 0.0
+    hand_over_s: float = 0.0
+    _recent: deque[tuple[str, bool]] = field(default_factory=lambda: deque(maxlen=RECENT))
+    _phases: dict[str, float] = field(default_factory=dict)
+    _since: list[Trajectory] = field(default_factory=list)
+    _informative: int = 0
+    _flat: int = 0
+
+    def attempt(self, trajectory: Trajectory, task: TrainingTask) -> None:
+        """One attempt has ended."""
+        self.episodes += 1
+        self._since.append(trajectory)
+        if trajectory.outcome == "infra_error":
+            self.infra_errors += 1
+            self.infra_in_a_row += 1
+            return
+        self.infra_in_a_row = 0
+        self._recent.append((task.skills, trajectory.outcome == "pass"))
+        phases = {
+            "setup": trajectory.timings_ms.get("setup", 0.0),
+            "grade": trajectory.timings_ms.get("grade", 0.0),
+            "policy": sum(turn.timings_ms.get("policy", 0.0) for turn in trajectory.turns),
+            "desktop": sum(turn.timings_ms.get("step", 0.0) for turn in trajectory.turns),
+        }
+        for name, spent_ms in phases.items():
+            self._phases[name] = self._phases.get(name, 0.0) + spent_ms / 1000
+
+    def group(self, *, informative: bool) -> None:
+        """One group has ended."""
+        self._informative += informative
+        self._flat += not informative
+
+    def metrics(self, groups: Sequence[Group], *, seconds: float) -> dict[str, float]:
+        """Of the update on these groups and the attempts since the one before; starts counting anew."""
+        judged = [each for each in self._since if each.outcome != "infra_error"]
+        rewards = [reward for group in groups for reward in group.rewards]
+        turns = [len(each.turns) for each in judged]
+        values = {
+            "seconds": seconds,
+            "episodes": self.episodes,
+            "infra_errors": self.infra_errors,
+            "groups_informative": self._informative,
+            "groups_flat": self._flat,
+            "reward_mean": sum(rewards) / max(1, len(rewards)),
+            "success": sum(each.outcome == "pass" for each in judged) / max(1, len(judged)),
+            "turns_mean": sum(turns) / max(1, len(turns)),
+            "learner_s": self.learner_s,
+            "hand_over_s": self.hand_over_s,
+            **{f"time_{name}_s": spent for name, spent in self._phases.items()},
+        }
+        self._since = []
+        return values
+
+    def view(
+        self,
+        *,
+        step: int,
+        updates: int,
+        version: int,
+        seconds: float,
+        running: int,
+        ready: int,
+        metrics: Mapping[str, float] | None,
+    ) -> LoopView:
+        """How things stand."""
+        skills: dict[str, tuple[int, int]] = {}
+        for skill, passed in self._recent:
+            before = skills.get(skill, (0, 0))
+            skills[skill] = before[0] + passed, before[1] + 1
+        total = sum(self._phases.values()) or 1.0
+        return LoopView(
+            step=step,
+            updates=updates,
+            version=version,
+            seconds=seconds,
+            episodes=self.episodes,
+            infra_errors=self.infra_errors,
+            running=running,
+            ready=ready,
+            skills=skills,
+            shares={name: spent / total for name, spent in self._phases.items()},
+            metrics=metrics,
+        )

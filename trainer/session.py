@@ -1,0 +1,164 @@
+"""One run from its file to its last checkpoint: warm start, engine and learner processes, the loop, and their ends.
+
+::
+
+    demonstrations -> imitation -> warm/step-N -> [engine] [learner] <-> loop -> checkpoints/step-N
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.engines.qwen3vl.checkpoint import load_policy
+from agent.engines.tokens import CompactFormat, ImagePlan, PolicyFormat, Vocabulary
+from sandbox.hub import Hub
+from store import BlobStore, Trajectory, TrajectoryStore
+from trainer.checkpoints import CheckpointStore
+from trainer.config import RunConfig
+from trainer.engine_process import start_engine
+from trainer.learner_process import start_learner
+from trainer.loop import OnlineLoop, desktops_of
+from trainer.losses import ClipRange
+from trainer.metrics import JsonlSink, MetricsLog, TensorboardSink
+from trainer.progress import LoopView
+from trainer.run_directory import RunDirectory
+from trainer.tasks import TrainingTask
+from trainer.warm_start import collect_demonstrations, draw_tasks, imitate
+from verigen.packs import SkillPack
+
+__all__ = ["Session", "Watcher", "last_checkpoint", "read_format"]
+
+
+@dataclass(kw_only=True)
+class Watcher:
+    """Who is told what happens."""
+
+    phase: Callable[[str, int], None] = lambda name, total: None
+    """A phase begins: its name, and how many things it will do."""
+    demonstrated: Callable[[Trajectory], None] = lambda trajectory: None
+    imitated: Callable[[dict[str, float]], None] = lambda metrics: None
+    view: Callable[[LoopView], None] = lambda view: None
+
+
+@dataclass(kw_only=True)
+class Session:
+    """One run on this machine."""
+
+    config: RunConfig
+    tasks: Sequence[TrainingTask]
+    root: Path
+    """The run's directory."""
+    hub: Hub
+    store: TrajectoryStore
+    blobs: BlobStore
+    blobs_at: Path
+    packs: Sequence[SkillPack] = ()
+    """Where further demonstrations are drawn from."""
+    shuffle: bool = False
+    watcher: Watcher = field(default_factory=Watcher)
+
+    async def run(self) -> Path:
+        """Run what is left of the run; return its last checkpoint.
+
+        Raises:
+            ValueError: another process runs it, or it was begun with another configuration.
+            NothingToDo: there are no tasks.
+            TrainerError, DesktopError, StoreError: what they say; run again to go on.
+        """
+        directory = RunDirectory(self.root, self.config, variant="shuffled rewards" if self.shuffle else "")
+        try:
+            start = await self._start(directory)
+            if self.config.practice.updates == 0:
+                return start
+            return await self._practise(directory, start)
+        finally:
+            directory.close()
+
+    async def _start(self, directory: RunDirectory) -> Path:
+        """The policy that practice starts from."""
+        config, watcher = self.config, self.watcher
+        if config.policy is not None:
+            return Path(config.policy)
+        extra = draw_tasks(
+            self.packs, config.warm_start.draws, seed=config.seed, known=[task.bundle for task in self.tasks]
+        )
+        watcher.phase("Watching solutions", config.warm_start.demonstrations + len(extra))
+        shown = await collect_demonstrations(
+            config, self.tasks, extra, directory, self.hub, self.store, self.blobs, on_end=watcher.demonstrated
+        )
+        watcher.phase("Imitating them", config.warm_start.updates)
+        return await imitate(config, shown, directory, self.blobs_at, on_metrics=watcher.imitated)
+
+    async def _practise(self, directory: RunDirectory, start: Path) -> Path:
+        config, practice = self.config, self.config.practice
+        checkpoints = CheckpointStore(directory.checkpoints)
+        checkpoint = checkpoints.latest()
+        self.watcher.phase("Practising", practice.updates)
+        learner = await start_learner(
+            start,
+            practice.learner,
+            config.harness,
+            clip=ClipRange(low=practice.clip_low, high=practice.clip_high),
+            blobs=self.blobs_at,
+            weights=directory.weights(),
+        )
+        try:
+            version, extra = (0, None) if checkpoint is None else await learner.restore(checkpoint)
+            engine = await start_engine(checkpoint or start, version=version)
+            try:
+                step = 0 if extra is None else int(extra["step"])
+                log = MetricsLog(
+                    [
+                        JsonlSink(self.root / "metrics.jsonl", resume_step=step),
+                        TensorboardSink(self.root / "tensorboard", resume_step=step),
+                    ]
+                )
+                with log:
+                    loop = OnlineLoop(
+                        config,
+                        self.tasks,
+                        directory,
+                        desktops_of(self.hub, self.store, self.blobs),
+                        self.store,
+                        self.blobs,
+                        engine,
+                        read_format(start),
+                        learner,
+                        log,
+                        version=version,
+                        shuffle=self.shuffle,
+                        watched=[engine.child.over, learner.child.over],
+                        on_view=self.watcher.view,
+                    )
+                    if extra is not None:
+                        loop.restore(extra)
+                    await loop.run()
+            finally:
+                await engine.close()
+        finally:
+            await learner.close()
+        return checkpoints.latest() or start
+
+
+def last_checkpoint(root: Path) -> Path | None:
+    """The newest policy of a run: of practice, else of its warm start; None before either."""
+    places = [root / "checkpoints", root / "warm"]
+    found = (CheckpointStore(place).latest() for place in places if place.is_dir())
+    return next((path for path in found if path is not None), None)
+
+
+def read_format(directory: Path) -> PolicyFormat:
+    """How the policy in a directory reads and writes.
+
+    Raises:
+        ValueError: there is none.
+    """
+    try:
+        vocabulary = Vocabulary.load(directory)
+    except FileNotFoundError:
+        return load_policy(directory).format
+    vision = json.loads((directory / "config.json").read_text("utf-8"))["vision_config"]
+    return CompactFormat(vocabulary, ImagePlan(patch=vision["patch_size"], merge=vision["spatial_merge_size"]))
