@@ -92,7 +92,9 @@ async def _write_setting(desktop: Desktop, step: WriteSettingStep, assets: Asset
 
 
 async def _exec(desktop: Desktop, step: ExecStep, assets: Assets) -> None:
-    result = await desktop.exec(step.argv, user=step.as_user, cwd=HOME, deadline_s=step.timeout_s)
+    # The home is closed to every other account, root's included.
+    cwd = HOME if step.as_user == "user" else "/"
+    result = await desktop.exec(step.argv, user=step.as_user, cwd=cwd, deadline_s=step.timeout_s)
     _demand_success(step.argv, result)
 
 

@@ -16,7 +16,7 @@ from verigen.packs.do import asserted, click, key, typing
 from verigen.packs.draw import Draw
 from verigen.packs.pack import Pack
 from verigen.packs.words import NO_SUCH_MENUS
-from verigen.task import PressStep, TextFileStep
+from verigen.task import ExecStep, PressStep, TextFileStep
 
 __all__ = ["APP", "PACK", "display", "scene", "sum_part"]
 
@@ -37,12 +37,16 @@ button_height=17
 mode=0
 """,
 )
+NO_TIPS = ExecStep(
+    argv=("/bin/sh", "-c", "sed -i '/\"tooltip_text\"/d' /usr/share/galculator/ui/*_gtk3.ui"), as_user="root"
+)
+"""A button's tip opens on the button below it, and takes the next click."""
 DISPLAY = AccessibilityRequest(name="display", app=APP, role="text")
 
 
 def scene() -> Scene:
     """The calculator with 0 on its display."""
-    return Scene(app=APP, argv=(APP,), takes=(246, 220), before=(CONFIG,), keeps=(display("0"),))
+    return Scene(app=APP, argv=(APP,), takes=(246, 220), before=(CONFIG, NO_TIPS), keeps=(display("0"),))
 
 
 def display(text: str) -> Fact:
