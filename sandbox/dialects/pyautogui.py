@@ -83,10 +83,14 @@ class PyAutoGUI:
     def system_prompt_fragment(self, view: View) -> str:
         """Teaches what of pyautogui there is, with the size of the picture."""
         width, height = view.size(self._space)
-        unit = "pixels" if self._space != EDGES_1 else "fractions"
+        counts = (
+            f"pixels of the {width}x{height} screenshot"
+            if self._space != EDGES_1
+            else "fractions of the screenshot, 0 to 1,"
+        )
         return f"""\
 Act by writing Python code that calls pyautogui; it may stand in a ```python block.
-Coordinates are {unit} of the {width}x{height} screenshot from its top left corner.
+Coordinates are {counts} from its top left corner.
 There are pyautogui's click, doubleClick, tripleClick, rightClick, middleClick, moveTo, dragTo, mouseDown, mouseUp,
 scroll, hscroll, write, press, hotkey, keyDown, keyUp and hold, and time.sleep. write types any Unicode text.
 Of Python there are variables, arithmetic, and for loops over range() and lists; nothing else is read.

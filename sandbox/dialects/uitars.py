@@ -93,7 +93,7 @@ _LOSSES = MappingProxyType(
         "button_up": "cannot be written",
         "drag": "modifiers become keys held around it; cannot be written but with the left button and two points",
         "scroll": "becomes scrolls of five clicks in one direction each, at least one, with its modifiers held around "
-        "them; of nothing, a move",
+        "them; of nothing it becomes a move, and cannot be written without a point",
         "press": "a chord that is held becomes its keys held around waits of five seconds",
         "wait": "becomes as many waits of five seconds, at least one",
         "screenshot": "becomes a wait of five seconds",

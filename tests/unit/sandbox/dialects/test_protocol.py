@@ -115,7 +115,7 @@ SIZES = {
     "uitars-v1": "1000 and y up to 1000",
     "qwen3": "1000x1000",
     "qwen3-absolute": "1280x704",
-    "pyautogui-unit": "1x1",
+    "pyautogui-unit": "fractions of the screenshot, 0 to 1,",
 }
 """What a dialect says of the 1280x720 picture where it does not count its pixels."""
 

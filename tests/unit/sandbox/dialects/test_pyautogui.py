@@ -304,3 +304,23 @@ RENDERED: list[tuple[Action, str]] = [
 @pytest.mark.parametrize(("action", "code"), RENDERED)
 def test_actions_are_written_as_agents_write_them(action: Action, code: str) -> None:
     assert PYAUTOGUI.render(action, VIEW) == code
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "at"),
+    [
+        ("pyautogui-28", "pyautogui.click(966, 546)", (960, 540)),
+        ("pyautogui-28", "w, h = pyautogui.size()\npyautogui.click(w - 1, h - 1)", (1919, 1079)),
+        ("pyautogui-unit", "pyautogui.click(x=0.5, y=0.25)", (960, 270)),
+        ("pyautogui-unit", "pyautogui.moveTo(0.25, 0.5)\npyautogui.moveRel(0.25, 0)", (960, 540)),
+        ("pyautogui-unit", "w, h = pyautogui.size()\npyautogui.click(w, h)", (1919, 1079)),
+    ],
+)
+def test_a_form_with_other_coordinates(name: str, code: str, at: tuple[int, int]) -> None:
+    turn = get_dialect(name).parse(code, VIEW)
+    assert turn.error is None
+    assert getattr(turn.actions[-1], "point", None) == Point(x=at[0], y=at[1])
+
+
+def test_fractions_outside_are_refused() -> None:
+    assert "x goes from 0 to 1" in str(get_dialect("pyautogui-unit").parse("pyautogui.click(966, 546)", VIEW).error)

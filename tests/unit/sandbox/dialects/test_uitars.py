@@ -204,6 +204,12 @@ def test_prose_alone_is_no_turn() -> None:
     assert "there is no action in the reply" in str(turn.error)
 
 
+def test_quotes_that_cannot_be_told_apart_are_refused_before_they_cost_much() -> None:
+    tangled = "Action: " + "click(start_box='(1,2)') so\nAction: " * 1500
+    turn = V15.parse(tangled, VIEW)
+    assert "cannot be told apart" in str(turn.error)
+
+
 def test_an_error_names_its_call() -> None:
     turn = V15.parse(f"Action: {CLICK}\n\nfly()", VIEW)
     assert turn.error is not None
@@ -224,6 +230,10 @@ def test_each_version_counts_its_own_way(name: str, at: tuple[int, int]) -> None
         (
             Click(point=AT, modifiers=("ctrl",)),
             f"Action: keydown(key='ctrl')\n\n{CLICK}\n\nkeyup(key='ctrl')",
+        ),
+        (
+            Click(modifiers=("ctrl", "shift")),
+            "Action: keydown(key='ctrl')\n\nkeydown(key='shift')\n\nclick()\n\nkeyup(key='shift')\n\nkeyup(key='ctrl')",
         ),
         (Click(point=AT, clicks=3), "Action: " + "\n\n".join([CLICK] * 3)),
         (TypeText(text="it's\nC:\\new\t"), "Action: type(content='it\\'s\\nC:\\\\new\\t')"),
