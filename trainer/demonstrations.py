@@ -79,7 +79,7 @@ def pointing_sequence(
     rng: random.Random,
     *,
     limit: int = 10,
-    weight: float = 1.0,
+    weight: float = 0.2,
 ) -> TrainingSequence | None:
     """An exercise on one screenshot: told the names of some widgets, click each. None where it has none to name.
 

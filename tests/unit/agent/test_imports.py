@@ -19,6 +19,8 @@ def loaded_by(module: str) -> set[str]:
     [
         ("agent", {"aiohttp", "torch", "PIL", "sqlmodel"}),
         ("agent.engines", {"aiohttp", "torch"}),
+        ("agent.engines.tokens", {"torch", "transformers", "PIL"}),
+        ("agent.policies.engine_policy", {"torch", "transformers"}),
         ("evals", {"aiohttp", "torch", "PIL"}),
         ("frontier", {"pydantic", "torch", "sandbox", "agent"}),
         ("trainer.segments", {"pydantic", "torch", "sandbox", "agent"}),
