@@ -53,11 +53,13 @@ async def test_files_settings_and_commands(desktop: LocalDesktop) -> None:
             AssetStep(path="Pictures/new/a.png", sha256=hashlib.sha256(PICTURE).hexdigest()),
             WriteSettingStep(schema_id="org.xfce.mousepad.preferences.view", key="show-line-numbers", value="true"),
             ExecStep(argv=("/bin/sh", "-c", 'printf %s "$0" > "$HOME/made by exec"', "a  $b")),
+            ExecStep(argv=("/bin/sh", "-c", "printf root > /etc/made"), as_user="root"),
         ],
     )
     assert await desktop.get_file(f"/home/user/{ODD}") == b"a\nb"
     assert await desktop.get_file("/home/user/Pictures/new/a.png") == PICTURE
     assert await desktop.get_file("/home/user/made by exec") == b"a  $b"
+    assert await desktop.get_file("/etc/made") == b"root"
     owners = await desktop.exec(["stat", "-c", "%U", f"/home/user/{ODD}", "/etc/motto"])
     assert owners.stdout.split() == [b"user", b"root"]
     request = SettingRequest(name="it", schema_id="org.xfce.mousepad.preferences.view", key="show-line-numbers")
@@ -104,6 +106,12 @@ async def test_windows_are_waited_for_placed_and_typed_into(desktop: LocalDeskto
     assert abs(window.bounds.x - 120) <= 16
     assert 90 <= window.bounds.y <= 130
     assert (window.bounds.width, window.bounds.height) == (500, 320)
+    # The application itself knows it too: its widgets are where accessibility says.
+    (root,) = (await desktop.observe(("a11y",))).a11y or ()
+    frame = root.children[0].bounds
+    assert frame is not None
+    assert frame.x <= window.bounds.x <= frame.x + 16
+    assert frame.y <= window.bounds.y <= frame.y + 40
     await carry_out(
         desktop, [PressStep(keys=("ctrl", "a")), PressStep(keys=("delete",)), PressStep(keys=("ctrl", "s"))]
     )

@@ -17,6 +17,7 @@ from agent.policies import (
     SayInfeasible,
     ScriptedPolicy,
     ScriptStep,
+    WaitActive,
     WaitWindow,
     parse_script,
     script_json,
@@ -91,6 +92,14 @@ async def test_windows_are_waited_for_and_clicked() -> None:
     ]
 
 
+async def test_a_window_is_waited_for_until_it_is_the_active_one() -> None:
+    script: list[ScriptStep] = [WaitActive(app="mousepad", title_contains="notes", pause_s=0.25), SayDone()]
+    below = make_window("mousepad", "notes.txt", active=False)
+    dialog = make_window("mousepad", "Save Changes")
+    shown = [see(windows=(dialog, below)), see(windows=(make_window("mousepad", "notes.txt"),))]
+    assert await act(ScriptedPolicy(script), shown) == [Wait(seconds=0.25), Done()]
+
+
 async def test_clicks_stay_on_the_screen() -> None:
     script: list[ScriptStep] = [ClickWindow(app="a", x=0.9, y=0.9), SayInfeasible(reason="no")]
     partly_outside = see(windows=(make_window("a", at=(100, 100, 200, 200)),))
@@ -123,6 +132,7 @@ async def test_scaled_screenshots_are_clicked_in_their_own_pixels() -> None:
         (ClickOn(app="Editor", role="menu item", name="Save"), "with that name are of role push button"),
         (ClickOn(app="Editor", role="slider", name="zoom"), "roles that show are dialog, frame, push button"),
         (WaitWindow(app="gimp"), "no window of 'gimp' .*; the windows are mousepad 'notes'"),
+        (WaitActive(app="gimp"), r"no active window of 'gimp' .*; the windows are mousepad 'notes' \(active\)"),
         (ClickWindow(app="mousepad", title_contains="x"), "no window of 'mousepad' with 'x' in its title"),
     ],
 )
