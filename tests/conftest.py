@@ -6,8 +6,6 @@ except in CI, where a missing requirement is a failure.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,21 +14,12 @@ import pytest
 from sandbox.backends.local import LocalBackend, LocalDesktop
 from sandbox.desktop import DesktopSpec
 from sandbox.hub import Hub
-from sandbox.image import ImageCache, load_profile
+from sandbox.image import ImageCache
 from store import Home
+from tests.support.backends import cannot_run, missing_for_desktops
 
 SMALL = DesktopSpec(width=800, height=600)
 """Enough for most tests, and cheap."""
-
-
-def _missing(images: ImageCache) -> str | None:
-    if os.geteuid() != 0:
-        return "needs root"
-    if shutil.which("bwrap") is None:
-        return "needs bubblewrap"
-    if images.find(load_profile("light")) is None:
-        return "needs the light image: frontdesk image build light"
-    return None
 
 
 @pytest.fixture(scope="session")
@@ -42,11 +31,9 @@ def images() -> ImageCache:
 @pytest.fixture(scope="session")
 async def backend(images: ImageCache, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalBackend]:
     """One local backend for the whole run; every desktop it still has ends with it."""
-    missing = _missing(images)
+    missing = missing_for_desktops(images)
     if missing is not None:
-        if os.environ.get("CI"):
-            pytest.fail(f"desktop tests cannot run in CI: {missing}")
-        pytest.skip(missing)
+        cannot_run(missing)
     made = LocalBackend(images, tmp_path_factory.mktemp("run"))
     try:
         yield made

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.actions import Press, parse_action
-from sandbox.backends.local import LocalDesktop
+from sandbox.backends.owned import OwnedDesktop
 from sandbox.desktop import Box, Desktop, User, Window
 
 __all__ = ["act", "edit", "find_pid", "python", "run_json", "sh", "start", "wait_for"]
@@ -83,7 +83,7 @@ async def edit(desktop: Desktop, *actions: dict[str, Any], before: str = "") -> 
     return (await desktop.get_file(path)).decode()
 
 
-def find_pid(desktop: LocalDesktop, role: str) -> int:
+def find_pid(desktop: OwnedDesktop, role: str) -> int:
     """The pid on the host of the desktop's `spawner`, `xserver`, `probe`, or of the program with this name."""
     found = []
     for pid in desktop.cgroup.processes():

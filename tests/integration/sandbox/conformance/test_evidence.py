@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.backends.local import LocalBackend, LocalDesktop
+from sandbox.backends.owned import OwnedDesktop
 from sandbox.desktop import DesktopSpec
 from sandbox.evidence import (
     AccessibilityRequest,
@@ -20,13 +20,14 @@ from sandbox.evidence import (
     SettingRequest,
     WindowsRequest,
 )
+from tests.support.backends import DesktopBackend
 from tests.support.live import act, sh, start
 
 pytestmark = pytest.mark.desktop
 
 
 @pytest.fixture(scope="module")
-async def apps(backend: LocalBackend) -> AsyncIterator[LocalDesktop]:
+async def apps(backend: DesktopBackend) -> AsyncIterator[OwnedDesktop]:
     """A desktop on which an editor and a calculator run."""
     desktop = await backend.boot(DesktopSpec(width=800, height=600))
     try:
@@ -39,18 +40,18 @@ async def apps(backend: LocalBackend) -> AsyncIterator[LocalDesktop]:
         await desktop.close()
 
 
-async def _ask(desktop: LocalDesktop, request: EvidenceRequest) -> EvidenceItem:
+async def _ask(desktop: OwnedDesktop, request: EvidenceRequest) -> EvidenceItem:
     evidence = await desktop.collect([request])
     return evidence.items[request.name]
 
 
-async def _data(desktop: LocalDesktop, request: EvidenceRequest) -> Any:
+async def _data(desktop: OwnedDesktop, request: EvidenceRequest) -> Any:
     item = await _ask(desktop, request)
     assert (item.status, item.reason) == ("ok", "")
     return item.data
 
 
-async def _refusal(desktop: LocalDesktop, request: EvidenceRequest) -> tuple[str, str]:
+async def _refusal(desktop: OwnedDesktop, request: EvidenceRequest) -> tuple[str, str]:
     item = await _ask(desktop, request)
     assert item.data is None
     return item.status, item.reason
@@ -59,7 +60,7 @@ async def _refusal(desktop: LocalDesktop, request: EvidenceRequest) -> tuple[str
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_file_gives_its_bytes(apps: LocalDesktop) -> None:
+async def test_a_file_gives_its_bytes(apps: OwnedDesktop) -> None:
     for path in ("note.txt", "/home/user/note.txt"):
         assert (await _ask(apps, FileRequest(name="f", path=path))).file_bytes() == b"a note\n"
     assert b"root" in (await _ask(apps, FileRequest(name="f", path="/etc/passwd"))).file_bytes()
@@ -74,19 +75,19 @@ async def test_a_file_gives_its_bytes(apps: LocalDesktop) -> None:
         ("fifo", "not a regular file"),
     ],
 )
-async def test_a_file_that_is_not_there_is_missing(apps: LocalDesktop, path: str, reason: str) -> None:
+async def test_a_file_that_is_not_there_is_missing(apps: OwnedDesktop, path: str, reason: str) -> None:
     await sh(apps, "[ -p fifo ] || mkfifo fifo")
     status, why = await _refusal(apps, FileRequest(name="f", path=path))
     assert status == "missing"
     assert reason in why
 
 
-async def test_a_file_over_the_limit_is_too_large(apps: LocalDesktop) -> None:
+async def test_a_file_over_the_limit_is_too_large(apps: OwnedDesktop) -> None:
     status, reason = await _refusal(apps, FileRequest(name="f", path="note.txt", max_bytes=6))
     assert (status, reason) == ("too_large", "/home/user/note.txt has 7 bytes; the limit is 6")
 
 
-async def test_links_are_followed_inside_the_home_only(apps: LocalDesktop) -> None:
+async def test_links_are_followed_inside_the_home_only(apps: OwnedDesktop) -> None:
     await sh(apps, "ln -sf note.txt inside; ln -sf /etc/passwd outside; ln -sfn /etc way; ln -sfn Documents docs")
     await sh(apps, "echo deep > Documents/deep.txt; ln -sf nowhere broken; ln -sf loop loop")
     assert (await _ask(apps, FileRequest(name="f", path="inside"))).file_bytes() == b"a note\n"
@@ -97,7 +98,7 @@ async def test_links_are_followed_inside_the_home_only(apps: LocalDesktop) -> No
     assert (await _ask(apps, FileRequest(name="f", path="/etc/passwd"))).status == "ok"
 
 
-async def test_a_glob_lists_what_matches(apps: LocalDesktop) -> None:
+async def test_a_glob_lists_what_matches(apps: OwnedDesktop) -> None:
     await sh(apps, "mkdir -p tree/sub; echo 12345 > tree/b.txt; touch tree/a.txt tree/.hidden tree/sub/c.txt tree/d.md")
     await sh(apps, "chmod 640 tree/b.txt; ln -sf b.txt tree/link.txt")
     listed = await _data(apps, GlobRequest(name="g", pattern="tree/*.txt"))
@@ -117,7 +118,7 @@ async def test_a_glob_lists_what_matches(apps: LocalDesktop) -> None:
 # -- commands and settings --------------------------------------------------------------------------------------------
 
 
-async def test_a_command_gives_its_end_and_outputs(apps: LocalDesktop) -> None:
+async def test_a_command_gives_its_end_and_outputs(apps: OwnedDesktop) -> None:
     argv = ("bash", "-c", "echo out; echo é >&2; id -un; exit 3")
     assert await _data(apps, CommandRequest(name="c", argv=argv)) == {
         "exit_code": 3,
@@ -127,7 +128,7 @@ async def test_a_command_gives_its_end_and_outputs(apps: LocalDesktop) -> None:
     assert (await _data(apps, CommandRequest(name="c", argv=("id", "-u"), user="root")))["stdout"] == "0\n"
 
 
-async def test_a_command_that_fails_to_run_is_an_error(apps: LocalDesktop) -> None:
+async def test_a_command_that_fails_to_run_is_an_error(apps: OwnedDesktop) -> None:
     status, reason = await _refusal(apps, CommandRequest(name="c", argv=("no-such-program",)))
     assert (status, reason) == ("error", "no-such-program: No such file or directory")
     status, reason = await _refusal(apps, CommandRequest(name="c", argv=("sleep", "60"), timeout_s=0.2))
@@ -136,7 +137,7 @@ async def test_a_command_that_fails_to_run_is_an_error(apps: LocalDesktop) -> No
     assert status == "too_large"
 
 
-async def test_settings_are_those_that_programs_use(apps: LocalDesktop) -> None:
+async def test_settings_are_those_that_programs_use(apps: OwnedDesktop) -> None:
     view, key = "org.xfce.mousepad.preferences.view", "show-line-numbers"
     request = SettingRequest(name="s", schema_id=view, key=key)
     assert await _data(apps, request) == "false"
@@ -157,12 +158,12 @@ async def test_settings_are_those_that_programs_use(apps: LocalDesktop) -> None:
 # -- what runs and what shows -----------------------------------------------------------------------------------------
 
 
-async def test_the_calculator_shows_its_result(apps: LocalDesktop) -> None:
+async def test_the_calculator_shows_its_result(apps: OwnedDesktop) -> None:
     nodes = await _data(apps, AccessibilityRequest(name="a", app="galculator", role="text"))
     assert any((node["text"] or "").strip() == "50" for node in nodes), nodes
 
 
-async def test_nodes_are_found_by_role_and_name(apps: LocalDesktop) -> None:
+async def test_nodes_are_found_by_role_and_name(apps: OwnedDesktop) -> None:
     (menu,) = await _data(apps, AccessibilityRequest(name="a", app="mousepad", role="menu", name_is="Search"))
     assert menu["bounds"][2] > 0
     assert "showing" in menu["states"]
@@ -178,7 +179,7 @@ async def test_nodes_are_found_by_role_and_name(apps: LocalDesktop) -> None:
     )
 
 
-async def test_an_application_that_hangs_is_an_error_not_missing(apps: LocalDesktop) -> None:
+async def test_an_application_that_hangs_is_an_error_not_missing(apps: OwnedDesktop) -> None:
     await sh(apps, "pkill -STOP mousepad")
     try:
         status, reason = await _refusal(apps, AccessibilityRequest(name="a", app="mousepad"))
@@ -189,7 +190,7 @@ async def test_an_application_that_hangs_is_an_error_not_missing(apps: LocalDesk
     assert (await _ask(apps, AccessibilityRequest(name="a", app="mousepad"))).status == "ok"
 
 
-async def test_windows_are_listed(apps: LocalDesktop) -> None:
+async def test_windows_are_listed(apps: OwnedDesktop) -> None:
     windows = {window["app"]: window for window in await _data(apps, WindowsRequest(name="w"))}
     assert set(windows) == {"mousepad", "galculator"}
     assert windows["mousepad"]["title"] == "~/note.txt - Mousepad"
@@ -197,7 +198,7 @@ async def test_windows_are_listed(apps: LocalDesktop) -> None:
     assert not windows["mousepad"]["dialog"]
 
 
-async def test_processes_are_found_by_name(apps: LocalDesktop) -> None:
+async def test_processes_are_found_by_name(apps: OwnedDesktop) -> None:
     (editor,) = await _data(apps, ProcessRequest(name="p", process="mousepad"))
     assert editor["argv"] == ["mousepad", "note.txt"]
     assert await _data(apps, ProcessRequest(name="p", process="gimp")) == []
@@ -206,7 +207,7 @@ async def test_processes_are_found_by_name(apps: LocalDesktop) -> None:
     assert await _data(apps, ProcessRequest(name="p", process="Xvfb")) == []
 
 
-async def test_one_bad_item_spoils_no_other(apps: LocalDesktop) -> None:
+async def test_one_bad_item_spoils_no_other(apps: OwnedDesktop) -> None:
     evidence = await apps.collect(
         [
             CommandRequest(name="bad", argv=("no-such-program",)),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import socket
 import subprocess
@@ -18,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from sandbox.backends.local import LocalBackend, LocalDesktop
+from sandbox.backends.owned import OwnedDesktop
 from sandbox.desktop import DesktopSpec, User
-from sandbox.image import ImageCache
+from tests.support.backends import DesktopBackend
 from tests.support.live import find_pid, python, run_json, sh
 
 pytestmark = pytest.mark.desktop
@@ -96,19 +95,20 @@ def _inner_pid(pid: int) -> int:
     return int(status.split("NSpid:")[1].split("\n")[0].split()[-1])
 
 
-async def test_an_attack_on_a_process_of_its_own_works(shared: LocalDesktop) -> None:
+async def test_an_attack_on_a_process_of_its_own_works(shared: OwnedDesktop) -> None:
     worked, tried = await run_json(shared, PROCESS_ATTACKS, "own")
-    assert worked == tried
+    # A filter of system calls may refuse these two to everybody, whatever the victim.
+    assert set(tried) - set(worked) <= {"vm", "descriptor"}
 
 
 @pytest.mark.parametrize("victim", ["spawner", "xserver", "probe"])
-async def test_no_attack_on_the_desktops_own_processes_works(shared: LocalDesktop, victim: str) -> None:
+async def test_no_attack_on_the_desktops_own_processes_works(shared: OwnedDesktop, victim: str) -> None:
     worked, _ = await run_json(shared, PROCESS_ATTACKS, str(_inner_pid(find_pid(shared, victim))))
     assert worked == []
     assert (await shared.observe()).frame is not None
 
 
-async def test_a_file_transfer_runs_as_the_user_but_cannot_be_traced(shared: LocalDesktop) -> None:
+async def test_a_file_transfer_runs_as_the_user_but_cannot_be_traced(shared: OwnedDesktop) -> None:
     await shared.put_file("big", bytes(30 << 20))
     stop = (
         "import os, sys\n"
@@ -135,7 +135,7 @@ async def test_a_file_transfer_runs_as_the_user_but_cannot_be_traced(shared: Loc
     assert len(await reading) == 30 << 20
 
 
-async def test_a_program_that_is_stopped_before_it_runs_stops_nothing_else(desktop: LocalDesktop) -> None:
+async def test_a_program_that_is_stopped_before_it_runs_stops_nothing_else(desktop: OwnedDesktop) -> None:
     # The search of a long path gives the attacker the time to hit.
     stop = (
         "import os\n"
@@ -184,7 +184,7 @@ print(json.dumps(found))
 """
 
 
-async def test_the_token_is_nowhere_to_be_read(shared: LocalDesktop) -> None:
+async def test_the_token_is_nowhere_to_be_read(shared: OwnedDesktop) -> None:
     token = shared.address.token.encode().hex()
     assert await run_json(shared, SEARCH, token) == []
     assert await run_json(shared, SEARCH, token, user="root") == []
@@ -208,7 +208,7 @@ print(json.dumps(worked))
 """
 
 
-async def test_the_probe_answers_nobody_inside(shared: LocalDesktop) -> None:
+async def test_the_probe_answers_nobody_inside(shared: OwnedDesktop) -> None:
     probe = _inner_pid(find_pid(shared, "probe"))
     path = "/run/frontdesk/ctl/probe.sock"
     listen = "import socket, time; s = socket.socket(socket.AF_UNIX); s.bind('own.sock'); s.listen(); time.sleep(30)"
@@ -232,7 +232,7 @@ print(json.dumps(worked))
 """
 
 
-async def test_the_screens_memory_cannot_be_opened(shared: LocalDesktop) -> None:
+async def test_the_screens_memory_cannot_be_opened(shared: OwnedDesktop) -> None:
     await sh(shared, "touch own")
     holders = [_inner_pid(find_pid(shared, role)) for role in ("xserver", "spawner", "probe")]
     paths = [f"/proc/{pid}/fd/{fd}" for pid in holders for fd in range(16)]
@@ -241,7 +241,7 @@ async def test_the_screens_memory_cannot_be_opened(shared: LocalDesktop) -> None
     assert await run_json(shared, OPEN, "/run/frontdesk/fb/Xvfb_screen0", user="root") == []
 
 
-async def test_no_program_gains_rights(shared: LocalDesktop) -> None:
+async def test_no_program_gains_rights(shared: OwnedDesktop) -> None:
     await sh(shared, "cp /bin/bash /usr/local/bin/risen && chmod 6755 /usr/local/bin/risen", user="root")
     assert await sh(shared, "stat -c '%a %U' /usr/local/bin/risen") == "6755 root\n"
     assert await sh(shared, "risen -p -c 'id -u -n; id -g -n'") == "user\nuser\n"
@@ -273,7 +273,6 @@ attacks = {
     "owner": lambda: os.chown("/home/user", 0, 0),
     "read home": lambda: os.listdir("/home/user"),
     "control directory": lambda: os.listdir("/run/frontdesk/ctl"),
-    "null mode": lambda: os.chmod("/dev/null", 0o666),
     "kernel setting": lambda: write("/proc/sys/vm/swappiness"),
     "core pattern": lambda: write("/proc/sys/kernel/core_pattern"),
     "kernel log": lambda: syscall(103, 3, ctypes.create_string_buffer(64), 64),
@@ -292,16 +291,22 @@ print(json.dumps(worked))
 """
 
 
-async def test_even_root_inside_has_no_power_over_the_host(shared: LocalDesktop) -> None:
+async def test_even_root_inside_has_no_power_over_the_host(shared: OwnedDesktop) -> None:
     assert await run_json(shared, ROOT_ATTACKS, user="root") == ["own file", "own sub-process"]
     held = int((await sh(shared, "grep CapEff /proc/self/status", user="root")).split()[1], 16)
     assert held == (1 << 5) | (1 << 6) | (1 << 7)  # KILL, SETGID, SETUID
     # The host itself can do what was refused: the attack above is one.
     assert os.access("/proc/sys/vm/swappiness", os.W_OK)
+    # Whether its device file is the box's own or not, the host's stays as it is.
+    await shared.exec(["chmod", "667", "/dev/null"], user="root")
     assert Path("/dev/null").stat().st_mode & 0o777 == 0o666
 
 
-async def test_nothing_of_the_host_is_seen(shared: LocalDesktop, tmp_path: Path) -> None:
+DEVICES = {"core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "tty", "urandom", "zero"}
+DEVICES |= {"stdin", "stdout", "stderr"}
+
+
+async def test_nothing_of_the_host_is_seen(shared: OwnedDesktop, tmp_path: Path) -> None:
     secret = tmp_path / "secret-of-the-host"
     secret.write_text("seen")
     marker = subprocess.Popen(["sleep", "47.11"])
@@ -313,39 +318,14 @@ async def test_nothing_of_the_host_is_seen(shared: LocalDesktop, tmp_path: Path)
             found = await sh(shared, f"ls {tmp_path} 2>&1 || true", user=user)
             assert "secret" not in found.replace(str(tmp_path), "")
             assert "No such file" in found
-        assert await sh(shared, "ls /sys; ls /dev | tr '\\n' ' '") == (
-            "core fd full null ptmx pts random shm stderr stdin stdout tty urandom zero "
-        )
+        assert await sh(shared, "ls /sys", user="root") == ""
+        assert set((await sh(shared, "ls /dev")).split()) <= DEVICES
     finally:
         marker.kill()
         marker.wait()
 
 
-async def test_keys_of_the_host_stay_with_the_host(
-    images: ImageCache, runtime_dir: Path, backend: LocalBackend
-) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.syscall.restype = ctypes.c_long
-    key = libc.syscall(248, b"user", b"frontdesk-test", b"secret", 6, -3)  # add_key to the session keyring
-    if key < 0:
-        pytest.skip("this kernel or container offers no keyrings")
-    search = (
-        "import ctypes; libc = ctypes.CDLL(None); libc.syscall.restype = ctypes.c_long;"
-        "print(libc.syscall(249, b'user', b'frontdesk-test', None, 0))"
-    )
-    later = LocalBackend(images, runtime_dir)  # its processes inherit the keyring that has the key
-    try:
-        on_host = subprocess.run([sys.executable, "-c", search], capture_output=True, check=True, text=True)
-        assert int(on_host.stdout) == key
-        desktop = await later.boot(DesktopSpec(width=320, height=240))
-        assert int(await python(desktop, search)) == -1
-        assert int(await python(desktop, search, user="root")) == -1
-    finally:
-        await later.close()
-        libc.syscall(250, 9, key, -3)  # unlink
-
-
-async def test_desktops_do_not_see_each_other(shared: LocalDesktop, desktop: LocalDesktop) -> None:
+async def test_desktops_do_not_see_each_other(shared: OwnedDesktop, desktop: OwnedDesktop) -> None:
     await sh(desktop, "echo mine > /tmp/mine; echo mine > /dev/shm/mine; echo mine > ~/mine; ls /tmp/mine")
     await desktop.spawn(["sleep", "48.12"])
     assert (await sh(shared, "ls /tmp/mine /dev/shm/mine ~/mine 2>/dev/null || true")) == ""
@@ -387,7 +367,7 @@ print(json.dumps([worked, interfaces]))
 @pytest.mark.parametrize(
     ("network", "reached"), [("loopback", ["own port", "own abstract socket"]), ("none", ["own abstract socket"])]
 )
-async def test_the_network_is_what_was_given(backend: LocalBackend, network: Any, reached: list[str]) -> None:
+async def test_the_network_is_what_was_given(backend: DesktopBackend, network: Any, reached: list[str]) -> None:
     with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as abstract:
         tcp.bind(("127.0.0.1", 0))
         tcp.listen()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sandbox.actions import parse_action
-from sandbox.backends.local import LocalDesktop
+from sandbox.backends.owned import OwnedDesktop
 from sandbox.desktop import A11yNode, Settle
 from tests.support.live import act, edit, sh, start, wait_for
 
@@ -37,7 +37,7 @@ with open("events", "w", buffering=1) as out:
 class Listener:
     """The events that a window over the whole screen got."""
 
-    def __init__(self, desktop: LocalDesktop) -> None:
+    def __init__(self, desktop: OwnedDesktop) -> None:
         self._desktop = desktop
         self._seen = 1
 
@@ -55,7 +55,7 @@ class Listener:
 
 
 @pytest.fixture
-async def listener(shared: LocalDesktop) -> AsyncIterator[Listener]:
+async def listener(shared: OwnedDesktop) -> AsyncIterator[Listener]:
     pid = await shared.spawn(["python3", "-c", LISTENER])
 
     async def ready() -> bool:
@@ -118,7 +118,7 @@ async def test_a_drag_passes_through_its_points(listener: Listener) -> None:
     assert [event[:4] for event in one_point if event[0] != "move"] == [("down", 1, 5, 5), ("up", 1, 90, 90)]
 
 
-async def test_a_point_outside_is_refused_and_the_rest_is_skipped(shared: LocalDesktop, listener: Listener) -> None:
+async def test_a_point_outside_is_refused_and_the_rest_is_skipped(shared: OwnedDesktop, listener: Listener) -> None:
     before = await listener.buttons({"kind": "click", "point": at(1, 1)})
     assert before
     actions: list[dict[str, Any]] = [
@@ -140,7 +140,7 @@ async def test_a_point_outside_is_refused_and_the_rest_is_skipped(shared: LocalD
     assert await listener.buttons() == []
 
 
-async def test_an_observation_shows_where_the_pointer_is(shared: LocalDesktop, listener: Listener) -> None:
+async def test_an_observation_shows_where_the_pointer_is(shared: OwnedDesktop, listener: Listener) -> None:
     before = await shared.step([parse_action({"kind": "move", "point": at(400, 300)})])
     after = await shared.step([parse_action({"kind": "move", "point": at(420, 310)})])
     assert (before.observation.cursor, after.observation.cursor) == ((400, 300), (420, 310))
@@ -161,7 +161,7 @@ def _changed_box(first: bytes, second: bytes, width: int) -> tuple[int, int, int
     return min(xs), min(ys), max(xs), max(ys)
 
 
-async def test_settling_tells_change_from_stillness(shared: LocalDesktop, listener: Listener) -> None:
+async def test_settling_tells_change_from_stillness(shared: OwnedDesktop, listener: Listener) -> None:
     still = await shared.step([parse_action({"kind": "screenshot"})], want=())
     assert (still.settle.changed, still.settle.settled) == (False, True)
     await shared.step([parse_action({"kind": "move", "point": at(600, 500)})])
@@ -200,23 +200,23 @@ def typed(text: str) -> dict[str, Any]:
     return {"kind": "type", "text": text}
 
 
-async def test_a_double_click_selects_the_word(shared: LocalDesktop) -> None:
+async def test_a_double_click_selects_the_word(shared: OwnedDesktop) -> None:
     text = await edit(shared, click(FIRST, clicks=2), typed("X"), before=WORDS)
     assert text == WORDS.replace("alphabetical", "X")
 
 
-async def test_a_triple_click_selects_the_line(shared: LocalDesktop) -> None:
+async def test_a_triple_click_selects_the_line(shared: OwnedDesktop) -> None:
     text = await edit(shared, click(FIRST, clicks=3), typed("X"), before=WORDS)
     assert text == "X\nsecond line\n"
 
 
-async def test_two_clicks_on_one_spot_are_not_a_double_click(shared: LocalDesktop) -> None:
+async def test_two_clicks_on_one_spot_are_not_a_double_click(shared: OwnedDesktop) -> None:
     text = await edit(shared, click(FIRST), click(FIRST), typed("X"), before=WORDS)
     assert len(text) == len(WORDS) + 1
     assert text.replace("X", "") == WORDS
 
 
-async def test_a_drag_right_after_a_click_selects_letters_not_words(shared: LocalDesktop) -> None:
+async def test_a_drag_right_after_a_click_selects_letters_not_words(shared: OwnedDesktop) -> None:
     drag = {"kind": "drag", "path": [FIRST, LATER]}
     text = await edit(shared, click(FIRST), drag, typed("X"), before=WORDS)
     assert text.endswith("l betting gambling\nsecond line\n")
@@ -224,21 +224,21 @@ async def test_a_drag_right_after_a_click_selects_letters_not_words(shared: Loca
     assert 0 < len(WORDS) - len(text) < len("alphabetical")
 
 
-async def test_a_click_with_shift_extends_the_selection(shared: LocalDesktop) -> None:
+async def test_a_click_with_shift_extends_the_selection(shared: OwnedDesktop) -> None:
     text = await edit(shared, click(FIRST), click(SECOND_LINE, modifiers=["shift"]), typed("X"), before=WORDS)
     assert text.startswith("a")
     assert "X" in text
     assert text.endswith("ond line\n")
 
 
-async def test_a_drag_by_hand_selects(shared: LocalDesktop) -> None:
+async def test_a_drag_by_hand_selects(shared: OwnedDesktop) -> None:
     down, move = {"kind": "button_down", "point": FIRST}, {"kind": "move", "point": SECOND_LINE}
     text = await edit(shared, down, move, {"kind": "button_up"}, typed("X"), before=WORDS)
     assert text.startswith("a")
     assert text.endswith("ond line\n")
 
 
-async def _nodes(desktop: LocalDesktop, role: str) -> list[A11yNode]:
+async def _nodes(desktop: OwnedDesktop, role: str) -> list[A11yNode]:
     found: list[A11yNode] = []
     stack = list((await desktop.observe(want=["a11y"])).a11y or ())
     while stack:
@@ -249,7 +249,7 @@ async def _nodes(desktop: LocalDesktop, role: str) -> list[A11yNode]:
     return found
 
 
-async def test_the_wheel_and_the_right_button_in_an_editor(shared: LocalDesktop) -> None:
+async def test_the_wheel_and_the_right_button_in_an_editor(shared: OwnedDesktop) -> None:
     await shared.put_file("long.txt", b"line\n" * 300)
     await start(shared, ["mousepad", "long.txt"], "mousepad")
 
