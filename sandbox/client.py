@@ -21,20 +21,18 @@ from typing import Any
 
 from sandbox import errors
 from sandbox.actions import Action, action_json, is_terminal
+from sandbox.answers import read_error, read_evidence, read_node, read_window
 from sandbox.desktop import (
-    A11yNode,
     ActionResult,
     DesktopSpec,
     ExecResult,
     Health,
     Observation,
-    Rect,
     Settle,
     SettleReport,
     StepResult,
     User,
     Want,
-    Window,
 )
 from sandbox.evidence import Evidence, EvidenceRequest
 from sandbox.frame import Frame
@@ -111,7 +109,7 @@ class ProbeClient:
         except (OSError, EOFError, wire.WireError) as error:
             raise errors.ProbeLost(f"the probe hung up during {op}", phase=phase) from error
         if "error" in answer:
-            raise _typed(answer["error"])
+            raise read_error(answer["error"])
         return answer["result"], data
 
     async def _exchange(self, message: dict[str, Any], body: Body) -> tuple[dict[str, Any], Body]:
@@ -181,26 +179,6 @@ async def _connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
         finally:
             os.close(directory)
         await asyncio.sleep(0.01)
-
-
-def _typed(error: dict[str, Any]) -> Exception:
-    kind, message, state = error["type"], error["message"], error.get("state", {})
-    if kind == "FileNotFound":
-        return FileNotFoundError(message)
-    if kind == "BadRequest":
-        return errors.BadRequest(message)
-    known = {
-        cls.__name__: cls
-        for cls in (
-            errors.BootFailed,
-            errors.DesktopLost,
-            errors.LeaseExpired,
-            errors.ProbeLost,
-            errors.Unavailable,
-            errors.DeadlineExceeded,
-        )
-    }
-    return known.get(kind, errors.DesktopError)(message, state=state)
 
 
 class ProbeDesktop:
@@ -291,8 +269,8 @@ class ProbeDesktop:
             version=data["version"],
             frame=None if data["frame"] is None else self._frame(data["frame"], body),
             cursor=(data["cursor"][0], data["cursor"][1]),
-            windows=None if windows is None else tuple(_window(item) for item in windows),
-            a11y=None if tree is None else tuple(_node(item) for item in tree),
+            windows=None if windows is None else tuple(read_window(item) for item in windows),
+            a11y=None if tree is None else tuple(read_node(item) for item in tree),
             clock_s=data["clock_s"],
         )
 
@@ -356,8 +334,10 @@ class ProbeDesktop:
     async def collect(self, requests: Sequence[EvidenceRequest], *, deadline_s: float = 30.0) -> Evidence:
         """Gather evidence, item by item."""
         args = {"requests": [request.model_dump(mode="json") for request in requests]}
-        result, _ = await self._call("collect", args, deadline_s=deadline_s)
-        return Evidence.model_validate(result)
+        if len({request.name for request in requests}) < len(requests):
+            raise errors.BadRequest("two evidence requests have the same name; their answers could not be told apart")
+        result, body = await self._call("collect", args, deadline_s=deadline_s)
+        return read_evidence(result, body)
 
     async def health(self) -> Health:
         """Whether it still is usable, with causes."""
@@ -367,31 +347,3 @@ class ProbeDesktop:
     async def close(self) -> None:
         """Hang up; the desktop's owner ends it."""
         await self._client.close()
-
-
-def _rect(box: list[int]) -> Rect:
-    return Rect(x=box[0], y=box[1], width=box[2], height=box[3])
-
-
-def _window(data: dict[str, Any]) -> Window:
-    return Window(
-        id=data["id"],
-        title=data["title"],
-        app=data["app"],
-        bounds=_rect(data["bounds"]),
-        active=data["active"],
-        dialog=data["dialog"],
-    )
-
-
-def _node(data: dict[str, Any]) -> A11yNode:
-    value = data.get("value")
-    return A11yNode(
-        role=str(data.get("role", "")),
-        name=str(data.get("name", "")),
-        states=tuple(data.get("states", ())),
-        bounds=_rect(data["bounds"]) if data.get("bounds") else None,
-        text=data.get("text"),
-        value=float(value) if isinstance(value, int | float) else None,
-        children=tuple(_node(child) for child in data.get("children", ())),
-    )

@@ -18,7 +18,7 @@ from sandbox.probe.waiting import ready
 __all__ = ["Accessibility", "AccessibilityUnavailable"]
 
 HELPER = ["/usr/bin/python3", "-I", "/opt/frontdesk/sandbox/probe/a11y_helper.py"]
-MAX_ANSWER = 16 << 20
+MAX_ANSWER = 8 << 20
 MAX_DEPTH = 40
 APP_TIMEOUT_MS = 1000
 KEYS = frozenset({"role", "name", "states", "bounds", "text", "value", "children"})

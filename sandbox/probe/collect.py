@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ __all__ = ["Collector"]
 
 MAX_NODES = 4000
 MAX_OUTPUT = 1 << 18
+MAX_ARGUMENTS = 1 << 16
 
 
 def _ok(data: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Collector:
         }
 
     def collect(self, request: dict[str, Any], deadline: float) -> dict[str, Any]:
-        """Answer one request."""
+        """Answer one request. A file's bytes are given as bytes, everything else is JSON."""
         try:
             answer: dict[str, Any] = self._collectors[request["type"]](request, deadline)
             return answer
@@ -73,7 +73,7 @@ class Collector:
             request["path"], user="user", max_bytes=request["max_bytes"], inside=inside, deadline=deadline
         ) as transfer:
             data = b"".join(transfer.chunks(deadline))
-        return _ok({"base64": base64.b64encode(data).decode()})
+        return _ok(data)
 
     def _glob(self, request: dict[str, Any], deadline: float) -> dict[str, Any]:
         return _ok(self._files.glob(request["pattern"], max_items=request["max_items"], deadline=deadline))
@@ -157,7 +157,7 @@ class Collector:
                 with open(f"/proc/{entry}/comm", encoding="utf-8", errors="replace") as handle:
                     name = handle.read().strip()
                 with open(f"/proc/{entry}/cmdline", encoding="utf-8", errors="replace") as handle:
-                    argv = handle.read().rstrip("\0").split("\0")
+                    argv = handle.read(MAX_ARGUMENTS).rstrip("\0").split("\0")
             except OSError:
                 continue  # it ended while we looked
             if argv == [""]:

@@ -8,6 +8,7 @@ caller being able to give up on it (the caller's deadline closes the connection,
 from __future__ import annotations
 
 import hmac
+import json
 import os
 import socket
 import threading
@@ -28,7 +29,7 @@ from sandbox.probe.requests import Body, Memory, Refused, Reply
 from sandbox.probe.screen import Screen
 from sandbox.probe.settle import DamageWatcher
 from sandbox.probe.windows import WindowReader
-from sandbox.probe.wire import VERSION, WireError, encode, recv_message
+from sandbox.probe.wire import MAX_JSON, VERSION, WireError, encode, recv_message
 
 __all__ = ["serve"]
 
@@ -93,7 +94,7 @@ class Probe:
         except (KeyError, TypeError, IndexError) as problem:
             answer = _error("BadRequest", f"malformed request: {type(problem).__name__}: {problem}", {}), b""
         body.drop()
-        yield encode({"id": request.get("id"), **answer[0]}, len(answer[1]))
+        yield encode({"id": request.get("id"), **answer[0]}, len(answer[1]), clean=True)
         if answer[1]:
             yield answer[1]
 
@@ -119,8 +120,7 @@ class Probe:
         if operation == "spawn":
             return self._once(request_id, lambda: self._spawn(args))
         if operation == "collect":
-            items = {item["name"]: self._collector.collect(item, deadline) for item in args["requests"]}
-            return {"result": {"items": items, "clock_s": time.time()}}, b""
+            return self._collect(args, deadline)
         if operation == "ready":
             return self._ready(deadline), b""
         if operation == "health":
@@ -256,6 +256,22 @@ class Probe:
         except CommandFailed as problem:
             raise Refused(_command_error(problem), str(problem)) from problem
         return {"result": {"size": size}}
+
+    def _collect(self, args: dict[str, Any], deadline: float) -> Reply:
+        """Gather evidence. The bytes of files follow as the body, in order; each item says how many are its own."""
+        items, files, room = {}, [], MAX_JSON - (1 << 16)
+        for request in args["requests"]:
+            answer = self._collector.collect(request, deadline)
+            if isinstance(answer["data"], bytes):
+                files.append(answer["data"])
+                answer = {**answer, "data": None, "body_bytes": len(files[-1])}
+            size = len(json.dumps(answer))
+            if size > room:
+                answer = {"status": "too_large", "data": None, "reason": f"it takes {size} bytes; {room} are left"}
+            else:
+                room -= size
+            items[request["name"]] = answer
+        return {"result": {"items": items, "clock_s": time.time()}}, b"".join(files)
 
     def _ready(self, deadline: float) -> dict[str, Any]:
         """Wait until the window manager has drawn and accessibility is up."""

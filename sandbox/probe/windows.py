@@ -8,6 +8,9 @@ from Xlib import X, error
 
 __all__ = ["WindowReader"]
 
+MAX_PROPERTY_WORDS = 256
+"""Of four bytes: the longest title that is read, and as many windows."""
+
 
 class WindowReader:
     """Reads what the window manager publishes.
@@ -26,8 +29,9 @@ class WindowReader:
             self._atoms[name] = self._display.intern_atom(name)
         return self._atoms[name]
 
-    def _property(self, window: Any, name: str, kind: int = X.AnyPropertyType) -> Any:
-        reply = window.get_full_property(self._atom(name), kind)
+    def _property(self, window: Any, name: str) -> Any:
+        """A property's value, cut off: any program can make one of any length."""
+        reply = window.get_property(self._atom(name), X.AnyPropertyType, 0, MAX_PROPERTY_WORDS)
         return None if reply is None else reply.value
 
     def manager_ready(self) -> bool:
@@ -64,13 +68,14 @@ class WindowReader:
         title = self._property(window, "_NET_WM_NAME")
         if title is None:
             title = self._property(window, "WM_NAME") or b""
-        wm_class = window.get_wm_class() or ("", "")
+        wm_class = self._property(window, "WM_CLASS")
+        names = wm_class.split(b"\0") if isinstance(wm_class, bytes) else []
         kinds = self._property(window, "_NET_WM_WINDOW_TYPE")
         kind_list = [] if kinds is None else list(kinds)
         return {
             "id": window_id,
             "title": title.decode("utf-8", "replace") if isinstance(title, bytes) else str(title),
-            "app": str(wm_class[1]).lower(),
+            "app": names[1].decode("latin-1").lower() if len(names) > 1 else "",
             "bounds": [int(origin.x), int(origin.y), int(geometry.width), int(geometry.height)],
             "active": window_id == active_id,
             "dialog": self._atom("_NET_WM_WINDOW_TYPE_DIALOG") in kind_list

@@ -24,9 +24,15 @@ class WireError(Exception):
     """The peer does not speak this protocol, or hung up in the middle of a message."""
 
 
-def encode(message: dict[str, Any], body_length: int = 0) -> bytes:
-    """Header and JSON of a message; the body follows separately."""
-    data = json.dumps(message, separators=(",", ":"), ensure_ascii=True).encode()
+def encode(message: dict[str, Any], body_length: int = 0, *, clean: bool = False) -> bytes:
+    """Header and JSON of a message; the body follows separately.
+
+    Args:
+        clean: put `?` for what is not Unicode. File names need not be; a request may carry such a name, an answer is
+            kept and passed on as text.
+    """
+    text = json.dumps(message, separators=(",", ":"), ensure_ascii=not clean)
+    data = text.encode("utf-8", "replace")
     return HEADER.pack(len(data), body_length) + data
 
 
