@@ -8,7 +8,7 @@ import pytest
 
 from sandbox import errors
 from sandbox.backends.local import LocalDesktop
-from sandbox.evidence import FileRequest, GlobRequest, ProcessRequest, WindowsRequest
+from sandbox.evidence import EvidenceRequest, FileRequest, GlobRequest, ProcessRequest, WindowsRequest
 from tests.support.live import python, sh, wait_for
 
 pytestmark = pytest.mark.desktop
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.desktop
 
 async def test_files_of_many_megabytes_come_whole(shared: LocalDesktop) -> None:
     await sh(shared, "head -c 12000000 /dev/urandom > one; head -c 9000000 /dev/urandom > two")
-    requests = [
+    requests: list[EvidenceRequest] = [
         FileRequest(name="one", path="one", max_bytes=20 << 20),
         WindowsRequest(name="between"),
         FileRequest(name="two", path="two", max_bytes=20 << 20),
@@ -49,7 +49,10 @@ async def test_a_list_beyond_all_measure_is_too_large(shared: LocalDesktop) -> N
         "for n in range(5500): open(f'{folder}/{n}', 'w').close()\n"
     )
     await python(shared, make)
-    requests = [GlobRequest(name="g", pattern="/tmp/deep/**/[0-9]*", max_items=10_000), WindowsRequest(name="w")]
+    requests: list[EvidenceRequest] = [
+        GlobRequest(name="g", pattern="/tmp/deep/**/[0-9]*", max_items=10_000),
+        WindowsRequest(name="w"),
+    ]
     evidence = await shared.collect(requests)
     assert {name: item.status for name, item in evidence.items.items()} == {"g": "too_large", "w": "ok"}
 
@@ -81,7 +84,7 @@ async def test_a_title_of_many_megabytes_is_cut_off(shared: LocalDesktop) -> Non
     await shared.spawn(["python3", "-c", LONG_TITLE])
 
     async def managed() -> bool:
-        windows = (await shared.observe(want=["windows"])).windows
+        windows = (await shared.observe(want=["windows"])).windows or ()
         return bool(windows) and windows[0].title.startswith("中中") and len(windows[0].title) < 1000
 
     await wait_for("the window", managed)
