@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -13,9 +15,32 @@ from sandbox.actions import Press, parse_action
 from sandbox.backends.owned import OwnedDesktop
 from sandbox.desktop import Box, Desktop, User, Window
 
-__all__ = ["act", "edit", "find_pid", "python", "run_json", "sh", "start", "wait_for"]
+__all__ = [
+    "FORK_BOMB",
+    "act",
+    "edit",
+    "find_pid",
+    "kill",
+    "python",
+    "root_names",
+    "run_json",
+    "sh",
+    "start",
+    "typed",
+    "wait_for",
+]
 
 POLL_S = 0.03
+FORK_BOMB = """
+import os, time
+while True:
+    try:
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+    except OSError:
+        time.sleep(0.001)
+"""
 
 
 async def sh(box: Box, command: str, *, user: User = "user", deadline_s: float = 30.0) -> str:
@@ -104,3 +129,26 @@ def find_pid(desktop: OwnedDesktop, role: str) -> int:
             found.append(pid)
     assert found, f"the desktop has no {role}"
     return min(found)
+
+
+async def kill(desktop: OwnedDesktop, role: str) -> None:
+    """Kill one of the desktop's processes (see `find_pid`) from the host, and wait until it is gone."""
+    pid = find_pid(desktop, role)
+    os.kill(pid, signal.SIGKILL)
+
+    async def gone() -> bool:
+        return not Path(f"/proc/{pid}").exists()
+
+    await wait_for(f"the {role} to end", gone)
+
+
+async def root_names(desktop: Desktop, *, deadline_s: float = 10.0) -> set[str]:
+    """The names of the applications in the accessibility tree."""
+    tree = (await desktop.observe(want=["a11y"], deadline_s=deadline_s)).a11y
+    assert tree is not None
+    return {node.name for node in tree}
+
+
+def typed(text: str) -> dict[str, Any]:
+    """The action that types a text."""
+    return {"kind": "type", "text": text}

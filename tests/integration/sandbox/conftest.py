@@ -25,6 +25,16 @@ async def shared(backend: DesktopBackend) -> AsyncIterator[OwnedDesktop]:
         await booted.close()
 
 
+@pytest.fixture
+async def tight(backend: DesktopBackend) -> AsyncIterator[OwnedDesktop]:
+    """A desktop with little of everything."""
+    booted = await backend.boot(DesktopSpec(width=320, height=240, memory_mb=320, pids=64, disk_mb=96, cpus=0.5))
+    try:
+        yield booted
+    finally:
+        await booted.close()
+
+
 @pytest.fixture(scope="session")
 def dockerd(images: ImageCache) -> Iterator[str]:
     """The socket's URL of a daemon of the tests' own, which has the light image."""

@@ -6,55 +6,16 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from sandbox import errors
-from sandbox.backends.local import LocalBackend, LocalDesktop
-from sandbox.desktop import DesktopSpec, Observation
-from tests.support.live import find_pid, python, sh, wait_for
+from sandbox.backends.local import LocalDesktop
+from sandbox.desktop import Observation
+from tests.support.live import FORK_BOMB, find_pid, python, wait_for
 
 pytestmark = pytest.mark.desktop
-
-
-@pytest.fixture
-async def tight(backend: LocalBackend) -> AsyncIterator[LocalDesktop]:
-    """A desktop with little of everything."""
-    booted = await backend.boot(DesktopSpec(width=320, height=240, memory_mb=320, pids=64, disk_mb=96, cpus=0.5))
-    try:
-        yield booted
-    finally:
-        await booted.close()
-
-
-FORK_BOMB = """
-import os, time
-while True:
-    try:
-        if os.fork() == 0:
-            time.sleep(60)
-            os._exit(0)
-    except OSError:
-        time.sleep(0.001)
-"""
-
-
-async def test_a_fork_bomb_leaves_room_for_the_probe_and_others(tight: LocalDesktop, shared: LocalDesktop) -> None:
-    await tight.spawn(["python3", "-c", FORK_BOMB])
-
-    async def full() -> bool:
-        return (await tight.exec(["python3", "-c", "import os; os.fork()"])).exit_code == 1
-
-    await wait_for("the user to have no process left", full)
-    looks = await asyncio.gather(*(tight.observe() for _ in range(8)))
-    assert all(look.frame is not None for look in looks)
-    assert await tight.get_file("/etc/hostname") == b"desktop\n"
-    assert (await tight.health()).alive
-    await sh(tight, "pkill -9 -u user python3", user="root")
-    assert await sh(tight, "true & wait; echo room") == "room\n"
-    assert await sh(shared, "for n in $(seq 100); do sleep 1 & done; jobs | wc -l; kill $(jobs -p)") == "100\n"
 
 
 async def test_when_root_takes_every_process_the_answer_says_so(tight: LocalDesktop) -> None:
@@ -96,20 +57,6 @@ async def _looks(desktop: LocalDesktop) -> bool:
         return False
 
 
-async def test_a_memory_hog_is_ended_and_the_probe_is_not(tight: LocalDesktop) -> None:
-    await tight.spawn(["sleep", "1000"])
-    hog = "block = []\nwhile True: block.append(bytearray(4 << 20))"
-    result = await tight.exec(["python3", "-c", hog], deadline_s=30)
-    assert result.exit_code == -9
-    assert not result.timed_out
-    health = await tight.health()
-    assert health.alive
-    assert int(health.detail["oom_kills"]) >= 1
-    assert health.detail["probe_restarts"] == "0"
-    assert (await tight.observe()).frame is not None
-    assert await sh(tight, "echo fine") == "fine\n"
-
-
 async def test_files_in_shared_memory_count_as_memory(tight: LocalDesktop) -> None:
     # Nothing that can be ended frees it: whatever happens to this desktop is typed, and the host keeps its memory.
     with contextlib.suppress(errors.DesktopError):
@@ -117,13 +64,6 @@ async def test_files_in_shared_memory_count_as_memory(tight: LocalDesktop) -> No
         await tight.observe(deadline_s=5)
     with contextlib.suppress(FileNotFoundError):  # it may be gone altogether
         assert tight.cgroup.memory_bytes() <= 320 << 20
-
-
-async def test_the_disk_has_its_size(tight: LocalDesktop) -> None:
-    result = await tight.exec(["bash", "-c", "head -c 200M /dev/zero > filler; stat -c %s filler"])
-    assert b"No space left" in result.stderr
-    assert int(result.stdout) <= 96 << 20
-    assert (await tight.health()).alive
 
 
 PRINT = """

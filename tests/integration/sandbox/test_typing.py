@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 import string
-from typing import Any
 
 import pytest
 
 from sandbox.backends.local import LocalDesktop
-from tests.support.live import act, edit, python, sh, start, wait_for
+from tests.support.live import act, edit, python, sh, start, typed, wait_for
 
 pytestmark = pytest.mark.desktop
 
 PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F))
 CJK = "".join(chr(0x4E00 + 7 * number) for number in range(400))
 """More new symbols than any keyboard has spare keycodes (248 at most)."""
-
-
-def typed(text: str) -> dict[str, Any]:
-    return {"kind": "type", "text": text}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"-n --help\n{PRINTABLE}\na\tb\n\n\tc \"d\" 'e' `f` “g” «h»\n",
-        "é à ß ñ Ø ½ § ¿ 中文 日本語 한국어 Ελληνικά Русский עברית 😀🎉 a😀b 👩‍🚀",
-        "e\u0301 combining, a\u00a0no-break, \u200bzero width, \u2028line separator",
-        "aaAAaa!!11éé中中 aAéÉ" * 10,
-    ],
-    ids=["ascii", "scripts", "invisible", "repeats"],
-)
-async def test_an_editor_receives_the_text(shared: LocalDesktop, text: str) -> None:
-    assert await edit(shared, typed(text)) == text
-
-
-async def test_two_thousand_characters_arrive_in_order(shared: LocalDesktop) -> None:
-    text = "".join(f"{number:04d} " for number in range(400))
-    assert await edit(shared, typed(text)) == text
 
 
 async def test_more_new_symbols_than_spare_keys(shared: LocalDesktop) -> None:
@@ -55,11 +31,6 @@ async def test_caps_lock_does_not_change_text_and_stays_on(shared: LocalDesktop)
     # The key `a` alone shows that the lock is still on: that is what a lock is for.
     after = {"kind": "press", "keys": ["a"]}
     assert await edit(shared, lock, typed(text), after, lock, typed("b")) == f"{text}Ab"
-
-
-async def test_a_held_control_key_makes_shortcuts_and_releasing_it_makes_text(shared: LocalDesktop) -> None:
-    down, up = {"kind": "key_down", "key": "ctrl"}, {"kind": "key_up", "key": "ctrl"}
-    assert await edit(shared, down, typed("a"), up, typed("replaced"), before="all of this\n") == "replaced"
 
 
 @pytest.mark.parametrize("layout", ["de", "ru"])

@@ -10,7 +10,7 @@ import pytest
 from sandbox.actions import parse_action
 from sandbox.backends.owned import OwnedDesktop
 from sandbox.desktop import A11yNode, Settle
-from tests.support.live import act, edit, sh, start, wait_for
+from tests.support.live import act, edit, sh, start, typed, wait_for
 
 pytestmark = pytest.mark.desktop
 
@@ -194,10 +194,6 @@ FIRST, LATER, SECOND_LINE = at(22, 66), at(70, 66), at(22, 84)
 
 def click(point: dict[str, int], **more: Any) -> dict[str, Any]:
     return {"kind": "click", "point": point, **more}
-
-
-def typed(text: str) -> dict[str, Any]:
-    return {"kind": "type", "text": text}
 
 
 async def test_a_double_click_selects_the_word(shared: OwnedDesktop) -> None:
