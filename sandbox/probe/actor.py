@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from sandbox.probe.keyboard import Keyboard
+from sandbox.probe.keyboard import KEY_GAP_S, Keyboard
 from sandbox.probe.pointer import Pointer
 
 __all__ = ["Actor"]
@@ -17,6 +17,16 @@ class Actor:
     def __init__(self, pointer: Pointer, keyboard: Keyboard) -> None:
         self._pointer = pointer
         self._keyboard = keyboard
+
+    @staticmethod
+    def shortest_s(actions: list[dict[str, Any]]) -> float:
+        """The time that actions take at the very least: what they wait, hold and type."""
+        total = 0.0
+        for action in actions:
+            if action["kind"] == "wait":
+                total += action.get("seconds", 1.0)
+            total += action.get("hold_s", 0.0) + KEY_GAP_S * len(action.get("text", ""))
+        return total
 
     def run(self, actions: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Execute in order; the first that is refused stops the rest, which are reported as skipped."""

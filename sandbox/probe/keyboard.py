@@ -19,7 +19,7 @@ from Xlib import X
 
 from sandbox.keys import keysym
 
-__all__ = ["Keyboard"]
+__all__ = ["KEY_GAP_S", "Keyboard"]
 
 CONTROL_KEYS = {"\n": "enter", "\t": "tab"}
 REBIND_QUIET_S = 0.25

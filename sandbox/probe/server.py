@@ -146,6 +146,10 @@ class Probe:
     # -- operations ---------------------------------------------------------------------------------------------
 
     def _step(self, args: dict[str, Any], deadline: float) -> Reply:
+        shortest, left = self._actor.shortest_s(args["actions"]), deadline - time.monotonic()
+        if shortest > left:
+            # Begun and given up, it would go on under the calls that follow.
+            raise Refused("BadRequest", f"these actions take {shortest:.1f} s or more; the deadline is in {left:.1f} s")
         with self._x_lock:
             self._require_xserver()
             results: list[dict[str, Any]] = []

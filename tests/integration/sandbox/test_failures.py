@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import errors
-from sandbox.actions import TypeText
+from sandbox.actions import Press, TypeText, Wait
 from sandbox.backends.local import LocalBackend, LocalDesktop
 from sandbox.desktop import DesktopSpec
 from sandbox.image import ImageCache
@@ -54,6 +54,15 @@ async def test_a_command_whose_probe_dies_is_unknown_and_ends(desktop: LocalDesk
         await running
     assert caught.value.phase == "unknown"
     assert await sh(desktop, "cat ran; pgrep -f 'sleep 471[4]' || true") == "x\n"
+
+
+async def test_a_step_that_cannot_end_in_time_is_not_begun(desktop: LocalDesktop) -> None:
+    for slow in (Wait(seconds=6), Press(keys=("a",), hold_s=6), TypeText(text="x" * 6000)):
+        with pytest.raises(errors.BadRequest, match=r"take (6|12)\.0 s or more; the deadline is in"):
+            await desktop.step([Press(keys=("b",)), slow], deadline_s=4)
+    start_s = time.monotonic()
+    assert (await desktop.step([Press(keys=("c",))], deadline_s=4)).actions[0].ok
+    assert time.monotonic() - start_s < 4
 
 
 async def test_keys_held_by_a_dead_probe_can_be_released(desktop: LocalDesktop) -> None:
