@@ -28,7 +28,7 @@ from verigen.gates.g0_schema import check_bundle
 from verigen.ledger import Entry, Ledger
 from verigen.packs.protocol import SkillPack
 from verigen.packs.splits import SPLITS, Split
-from verigen.proof import Proof
+from verigen.proof import Proof, find_proof, store_bundle, store_proof
 from verigen.propose import Proposer
 from verigen.record import record_examples
 from verigen.verify import verify
@@ -58,7 +58,7 @@ class Admit(Protocol):
         ...
 
     async def prove(self, bundle: Bundle, split: Split) -> Proof:
-        """Run its gates and keep bundle and proof."""
+        """Run its gates; keep bundle and proof if it passes."""
         ...
 
 
@@ -77,17 +77,22 @@ class Gates:
         return await record_examples(bundle, MemoryAssets(), self.hub)
 
     async def prove(self, bundle: Bundle, split: Split) -> Proof:
-        """See `Admit`."""
-        return await verify(
+        """See `Admit`. The catalog is given only what is admitted: whatever is in it may be trained on."""
+        proof = await asyncio.to_thread(find_proof, self.catalog, bundle.id, self.image_digest)
+        if proof is not None:
+            return proof
+        proof = await verify(
             bundle,
             MemoryAssets(),
             self.hub,
             image_digest=self.image_digest,
-            catalog=self.catalog,
-            split=split,
             limit=self.limit,
             delays_s=PAUSES_S,
         )
+        if proof.passed:
+            await asyncio.to_thread(store_bundle, self.catalog, bundle, split=split)
+            await asyncio.to_thread(store_proof, self.catalog, proof)
+        return proof
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,6 +13,7 @@ from tests.support.command_line import CommandLine
 from tests.support.screen import make_frame
 from tests.support.trajectories import make_trajectory
 from verigen.bundle import load_bundle, shipped_bundles
+from verigen.sets import read_sets
 
 SHIPPED = [folder.name for folder in shipped_bundles()]
 
@@ -49,12 +50,15 @@ def test_desk_list_without_desks(frontdesk: CommandLine) -> None:
 
 def test_tasks_list_shows_what_is_shipped(frontdesk: CommandLine) -> None:
     tasks = frontdesk("tasks list --json").json["tasks"]
-    assert [task["name"] for task in tasks] == SHIPPED
+    assert [task["name"] for task in tasks] == [*SHIPPED, *(task.bundle.task.name for task in read_sets())]
     assert {task["origin"] for task in tasks} == {"shipped"}
     assert {task["proof"] for task in tasks} == {None}
     app = tasks[0]["apps"][0]
-    assert [task["name"] for task in frontdesk(f"tasks list --app {app} --json").json["tasks"]] == [SHIPPED[0]]
-    assert frontdesk("tasks list --split held-out --json").json == {"tasks": []}
+    of_app = frontdesk(f"tasks list --app {app} --json").json["tasks"]
+    assert of_app[0]["name"] == SHIPPED[0]
+    assert {app in task["apps"] for task in of_app} == {True}
+    held_out = frontdesk("tasks list --split held-out --json").json["tasks"]
+    assert {task["id"] for task in held_out} == {task.bundle.id for task in read_sets() if task.split == "held-out"}
 
 
 def test_a_task_is_found_by_name_id_and_folder(frontdesk: CommandLine) -> None:
@@ -77,7 +81,7 @@ def test_a_task_goes_out_changes_and_comes_back_as_another(frontdesk: CommandLin
     (imported,) = frontdesk(f"tasks import {folder} --split held-out --json").json["tasks"]
     assert (imported["name"], imported["new"]) == ("my-own-task", True)
     assert frontdesk(f"tasks import {folder} --json").json["tasks"][0]["new"] is False
-    (listed,) = frontdesk("tasks list --split held-out --json").json["tasks"]
+    *_, listed = frontdesk("tasks list --split held-out --json").json["tasks"]
     assert (listed["id"], listed["origin"]) == (imported["id"], "catalog")
     assert "my-own-task" in frontdesk("tasks show my-own-task").out
 
