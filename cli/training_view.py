@@ -88,7 +88,7 @@ class TrainingView:
         if view.metrics is not None:
             self._last = dict(view.metrics)
             self._say(
-                f"  update {view.step}/{view.updates}  success {self._last['success']:.2f}  reward "
+                f"  update {view.step}/{view.updates}  success {self._last.get('success', 0.0):.2f}  reward "
                 f"{self._last['reward_mean']:.2f}  {view.episodes_per_minute:.0f} episodes/min  stale "
                 f"{self._last['staleness_mean']:.1f}  [dim]{age(view.seconds)}[/dim]"
             )

@@ -145,8 +145,9 @@ class OnlineLoop:
         for group_id in saved.running:
             self._sampler.cancel(group_id)
         for fields in saved.ready:
-            trajectories = [self._store.load(trajectory_id) for trajectory_id in fields.pop("ids")]
-            self._groups.ready.append(Group(trajectories=trajectories, **fields))
+            own = {name: value for name, value in fields.items() if name != "ids"}
+            trajectories = [self._store.load(trajectory_id) for trajectory_id in fields["ids"]]
+            self._groups.ready.append(Group(trajectories=trajectories, **own))
 
     async def run(self) -> int:
         """Practise until the run's updates or minutes are over; returns the number of updates.

@@ -97,12 +97,13 @@ class Tally:
             "groups_informative": self._informative,
             "groups_flat": self._flat,
             "reward_mean": sum(rewards) / max(1, len(rewards)),
-            "success": sum(each.outcome == "pass" for each in judged) / max(1, len(judged)),
-            "turns_mean": sum(turns) / max(1, len(turns)),
             "learner_s": self.learner_s,
             "hand_over_s": self.hand_over_s,
             **{f"time_{name}_s": spent for name, spent in self._phases.items()},
         }
+        if judged:  # between two updates nothing may have ended
+            values["success"] = sum(each.outcome == "pass" for each in judged) / len(judged)
+            values["turns_mean"] = sum(turns) / len(turns)
         self._since = []
         return values
 
