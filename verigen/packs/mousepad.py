@@ -2,177 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from agent.policies.script import ClickWindow, ScriptStep, WaitActive
+from agent.policies.script import WaitActive
 from sandbox.evidence import SettingRequest, WindowsRequest
 from verigen.bundle import Bundle
 from verigen.checks.model import SettingCheck, WindowCheck
-from verigen.packs.compose import Fact, Miss, Part, Scene, compose
-from verigen.packs.do import asserted, click, file_fact, key, keys, typed_by_setup, typing
+from verigen.packs.compose import Fact, Miss, Part, compose
+from verigen.packs.do import asserted, click, key, keys, typed_by_setup, typing
 from verigen.packs.draw import Draw
+from verigen.packs.notes import APP, PREFERENCES, SWITCHES, Note, Switch, add_line, new_line, remove_line
 from verigen.packs.pack import Pack
-from verigen.task import PressStep, SetupStep, TextFileStep
+from verigen.task import PressStep, SetupStep
 
-__all__ = ["APP", "PACK", "Note", "add_line", "remove_line"]
+__all__ = ["PACK"]
 
-APP = "mousepad"
-VIEW, PREFERENCES = "org.xfce.mousepad.preferences.window", "org.xfce.mousepad.preferences.view"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Switch:
-    """A switch in a menu."""
-
-    name: str
-    menu: str
-    downs: int
-    """How often Down is pressed to get to it from the menu's first item, which the keyboard opens it on."""
-    schema: str
-    key: str
-
-    def fact(self, on: bool) -> Fact:
-        """That it is on, or off."""
-        return Fact(
-            evidence=SettingRequest(name=self.key, schema_id=self.schema, key=self.key),
-            check=SettingCheck(item=self.key, expected=str(on).lower()),
-        )
-
-    @property
-    def flip(self) -> tuple[ScriptStep, ...]:
-        """Switch it over with the mouse."""
-        return click(APP, "menu", self.menu), click(APP, "menu item", self.name)
-
-
-SWITCHES = (
-    Switch(name="Line Numbers", menu="View", downs=2, schema=PREFERENCES, key="show-line-numbers"),
-    Switch(name="Toolbar", menu="View", downs=4, schema=VIEW, key="toolbar-visible"),
-    Switch(name="Word Wrap", menu="Document", downs=0, schema=PREFERENCES, key="word-wrap"),
-    Switch(name="Auto Indent", menu="Document", downs=1, schema=PREFERENCES, key="auto-indent"),
-)
 TAB_WIDTHS = ("2", "3", "4", "8")
-MENU_HEIGHT = 211
-"""The Document menu and what is above it, pixels. A menu without room opens under the pointer."""
-FORGETFUL = "remember-size=false\nremember-position=false\nremember-state=false\n"
-"""The editor writes no window states into its settings, at times of its own."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Note:
-    """A text file that is open in the editor."""
-
-    name: str
-    lines: tuple[str, ...]
-
-    @classmethod
-    def drawn(cls, draw: Draw, *, lines: int | None = None) -> Note:
-        """A note with some lines."""
-        (name,) = draw.file_names(1)
-        return cls(name=name, lines=tuple(draw.lines(lines or draw.number(2, 4))))
-
-    @property
-    def path(self) -> str:
-        return f"Documents/{self.name}"
-
-    @property
-    def text(self) -> str:
-        return "".join(f"{line}\n" for line in self.lines)
-
-    @property
-    def fact(self) -> Fact:
-        """That the file holds these lines."""
-        return file_fact("note", self.path, self.text)
-
-    def scene(self, draw: Draw, **switched: bool) -> Scene:
-        """The note in the editor; switches are off unless they are given by their keys (with `_` for `-`)."""
-        states = {switch.key: switched.get(switch.key.replace("-", "_"), False) for switch in SWITCHES}
-        settings = "".join(
-            f"[{schema.replace('.', '/')}]\n"
-            + "".join(f"{one.key}={str(states[one.key]).lower()}\n" for one in SWITCHES if one.schema == schema)
-            + (FORGETFUL if schema == VIEW else "")
-            for schema in (PREFERENCES, VIEW)
-        )
-        width = draw.number(225, 250)
-        return Scene(
-            app=APP,
-            argv=(APP, self.path),
-            title=self.name,
-            size=(width, draw.number(120, 150)),
-            takes=(width, MENU_HEIGHT),
-            before=(
-                TextFileStep(path=self.path, text=self.text),
-                TextFileStep(path=".config/glib-2.0/settings/keyfile", text=settings),
-            ),
-            keeps=(self.fact, *(switch.fact(states[switch.key]) for switch in SWITCHES)),
-        )
-
-
-def add_line(
-    note: Note, line: str, *, skill: str = "add-line", first: tuple[ScriptStep, ...] = ()
-) -> tuple[Part, Note]:
-    """Write one more line at the end and save; gives the part and the note as it then is."""
-    done = replace(note, lines=(*note.lines, line))
-    at_end = (*first, key("ctrl", "end"))
-    part = Part(
-        skill=skill,
-        app=APP,
-        asks=f"add the line '{line}' at the end of {note.name} and save it",
-        steps=(*at_end, typing(line), key("ctrl", "s")),
-        other=(
-            *first,
-            ClickWindow(app=APP, title_contains=note.name, x=0.5, y=0.95),
-            typing(f"{line}\n"),
-            key("ctrl", "s"),
-        ),
-        facts=(done.fact,),
-        misses=(
-            Miss(
-                name="at the beginning",
-                why="the line is in the wrong place",
-                steps=(*first, key("ctrl", "home"), typing(f"{line}\n"), key("ctrl", "s")),
-            ),
-            Miss(name="not saved", why="the file is as it was", steps=(*at_end, typing(line))),
-            Miss(
-                name="twice",
-                why="one line too many",
-                steps=(*at_end, typing(f"{line}\n{line}"), key("ctrl", "s")),
-            ),
-            Miss(
-                name="into another file",
-                why="the file behind the editor is another",
-                before=(TextFileStep(path=f"{note.name}", text=done.text),),
-            ),
-        ),
-    )
-    return part, done
-
-
-def remove_line(note: Note, at: int) -> tuple[Part, Note]:
-    """Take one line out and save; gives the part and the note as it then is."""
-    done = replace(note, lines=tuple(line for index, line in enumerate(note.lines) if index != at))
-    there = (key("ctrl", "home"), *keys(*["down"] * at))
-    next_one = (at + 1) % len(note.lines)
-    elsewhere = (key("ctrl", "home"), *keys(*["down"] * next_one))
-    delete = key("ctrl", "shift", "delete")
-    part = Part(
-        skill="remove-line",
-        app=APP,
-        asks=f"remove the line '{note.lines[at]}' from {note.name} and save it",
-        steps=(*there, delete, key("ctrl", "s")),
-        other=(*there, key("shift", "down"), key("delete"), key("ctrl", "s")),
-        facts=(done.fact,),
-        misses=(
-            Miss(name="another line", why="the wrong line is gone", steps=(*elsewhere, delete, key("ctrl", "s"))),
-            Miss(name="not saved", why="the file is as it was", steps=(*there, delete)),
-            Miss(
-                name="only emptied",
-                why="an empty line is left",
-                steps=(*there, key("shift", "end"), key("delete"), key("ctrl", "s")),
-            ),
-            Miss(name="two lines", why="one line too few", steps=(*there, delete, delete, key("ctrl", "s"))),
-        ),
-    )
-    return part, done
 
 
 def _switch_part(switch: Switch, on: bool, *, shy: Switch) -> Part:
@@ -282,7 +127,7 @@ def _switch_and_tab_size(template: str, draw: Draw) -> Bundle:
 
 def _add_line(template: str, draw: Draw) -> Bundle:
     note = Note.drawn(draw)
-    part, _ = add_line(note, _new_line(note, draw))
+    part, _ = add_line(note, new_line(note, draw))
     return compose(template, [note.scene(draw)], [part], draw)
 
 
@@ -295,14 +140,14 @@ def _remove_line(template: str, draw: Draw) -> Bundle:
 def _remove_then_add(template: str, draw: Draw) -> Bundle:
     note = Note.drawn(draw, lines=3)
     first, between = remove_line(note, draw.number(0, 2))
-    second, _ = add_line(between, _new_line(note, draw))
+    second, _ = add_line(between, new_line(note, draw))
     return compose(template, [note.scene(draw)], [first, second], draw)
 
 
 def _add_and_switch(template: str, draw: Draw) -> Bundle:
     target, shy = draw.some(SWITCHES, 2)
     note, states = Note.drawn(draw), _states(draw)
-    line, _ = add_line(note, _new_line(note, draw))
+    line, _ = add_line(note, new_line(note, draw))
     parts = [line, _switch_part(target, not states[target.key.replace("-", "_")], shy=shy)]
     return compose(template, [note.scene(draw, **states)], parts, draw)
 
@@ -311,7 +156,7 @@ def _add_tab_size_switch(template: str, draw: Draw) -> Bundle:
     """Three parts."""
     target, shy = draw.some(SWITCHES, 2)
     note, states = Note.drawn(draw), _states(draw)
-    line, _ = add_line(note, _new_line(note, draw))
+    line, _ = add_line(note, new_line(note, draw))
     switch = _switch_part(target, not states[target.key.replace("-", "_")], shy=shy)
     return compose(
         template, [note.scene(draw, **states)], [switch, _tab_size_part("8", draw.pick(TAB_WIDTHS[:3])), line], draw
@@ -321,7 +166,7 @@ def _add_tab_size_switch(template: str, draw: Draw) -> Bundle:
 def _answer_question(template: str, draw: Draw) -> Bundle:
     """The editor asks whether to save; one of three buttons is right."""
     note = Note.drawn(draw)
-    line, save = _new_line(note, draw), draw.coin()
+    line, save = new_line(note, draw), draw.coin()
     done = replace(note, lines=(line, *note.lines)) if save else note
     buttons = {"Save": save, "Don't Save": not save, "Cancel": False}
     right = next(name for name, is_right in buttons.items() if is_right)
@@ -382,7 +227,7 @@ def _no_such_line(template: str, draw: Draw) -> Bundle:
     """Refusing: the line is not in the note."""
     note = Note.drawn(draw, lines=3)
     other, _ = remove_line(note, draw.number(0, 2))
-    wanted = _new_line(note, draw)
+    wanted = new_line(note, draw)
     added, _ = add_line(note, wanted)
     part = Part(
         skill="refuse-line",
@@ -398,10 +243,6 @@ def _no_such_line(template: str, draw: Draw) -> Bundle:
         about={"line": wanted},
     )
     return compose(template, [note.scene(draw)], [part], draw, feasible=False)
-
-
-def _new_line(note: Note, draw: Draw) -> str:
-    return draw.pick([line for line in draw.lines(6) if line not in note.lines])
 
 
 PACK = Pack(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from verigen.bundle import Bundle
-from verigen.packs import galculator, mousepad, ristretto, terminal, thunar
+from verigen.packs import galculator, notes, ristretto, terminal, thunar
 from verigen.packs.compose import Part, Scene, compose
 from verigen.packs.draw import Draw
-from verigen.packs.mousepad import Note
+from verigen.packs.notes import Note
 from verigen.packs.pack import Pack
 from verigen.packs.thunar import Folder
 from verigen.packs.words import FOLDERS, ITEMS, STEMS
@@ -34,14 +34,14 @@ def _sum_into_note_and_folder(template: str, draw: Draw) -> Bundle:
 
 def _note_and_folder(template: str, draw: Draw) -> Bundle:
     note, folder = _note_in_folder(draw)
-    written, _ = mousepad.add_line(note, _new_item(note, draw))
+    written, _ = notes.add_line(note, _new_item(note, draw))
     made, _ = thunar.new_folder(folder, _new_folder(folder, draw))
     return _across(template, [note.scene(draw), folder.scene], _either_order([written, made], draw), draw)
 
 
 def _note_and_rename(template: str, draw: Draw) -> Bundle:
     note, folder = _note_in_folder(draw)
-    removed, _ = mousepad.remove_line(note, draw.number(0, len(note.lines) - 1))
+    removed, _ = notes.remove_line(note, draw.number(0, len(note.lines) - 1))
     old = draw.pick([name for name in folder.files if name != note.name])
     stem = draw.pick([one for one in STEMS if f"{one}.txt" not in folder.files])
     renamed, _ = thunar.rename(folder, old, stem)
@@ -50,7 +50,7 @@ def _note_and_rename(template: str, draw: Draw) -> Bundle:
 
 def _note_and_command(template: str, draw: Draw) -> Bundle:
     note, home = Note.drawn(draw), terminal.Home.drawn(draw)
-    written, _ = mousepad.add_line(note, _new_item(note, draw))
+    written, _ = notes.add_line(note, _new_item(note, draw))
     made, _ = terminal.make_folder(home, draw.pick(STEMS))
     return _across(template, [note.scene(draw), home.scene], _either_order([written, made], draw), draw)
 
@@ -67,7 +67,7 @@ def _delete_and_command(template: str, draw: Draw) -> Bundle:
 def _picture_and_note(template: str, draw: Draw) -> Bundle:
     album, note = ristretto.Album.drawn(draw), Note.drawn(draw)
     deleted, _ = ristretto.delete_picture(album, draw.number(0, 2))
-    written, _ = mousepad.add_line(note, _new_item(note, draw))
+    written, _ = notes.add_line(note, _new_item(note, draw))
     return _across(template, [album.scene, note.scene(draw)], _either_order([deleted, written], draw), draw)
 
 
@@ -81,7 +81,7 @@ def _sum_and_delete(template: str, draw: Draw) -> Bundle:
 def _sum_and_line(note: Note, draw: Draw) -> tuple[Part, Part, Note]:
     a, b = draw.number(2, 40), draw.number(2, 40)
     summed = galculator.sum_part(a, "+", b, skill="add-subtract")
-    written, done = mousepad.add_line(note, str(a + b))
+    written, done = notes.add_line(note, str(a + b))
     asks = f"add the result as a line at the end of {note.name} and save it"
     return summed, replace(written, skill="write-result", asks=asks), done
 
