@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "ensure_image"]
 
+Backend = Literal["local", "docker"]
+
 app = group("Desktop images: root filesystems that desktops start from, built once and cached.")
 
 
@@ -24,13 +26,17 @@ app = group("Desktop images: root filesystems that desktops start from, built on
     examples={
         "frontdesk image build light": "the small one; minutes the first time, then at once",
         "frontdesk image build ./my-profile": "from a folder of your own",
+        "frontdesk image build light --backend docker": "and give it to this machine's Docker daemon",
     },
 )
 def build(
     profile: Annotated[str, typer.Argument(help="A profile's name, or the folder of one (with a slash).")] = "light",
+    backend: Annotated[Backend, typer.Option(help="Who starts desktops from it; docker is sent a copy.")] = "local",
     json: Json = False,
 ) -> None:
     """Build a desktop image, unless it is there already.
+
+    With `--backend docker` the same files are then imported into the Docker daemon, under the image's digest.
 
     Packages come from this machine's own Debian sources; nothing is fetched when a desktop boots. An interrupted
     build leaves nothing but its downloads, so the next one is quicker.
@@ -38,12 +44,18 @@ def build(
     from store import Home
 
     output = Output(json=json)
-    image, built = ensure_image(output, Home.default().ensure(), profile)
-    output.result(
-        {"built": built, "image": _row(image)},
+    home = Home.default().ensure()
+    image, built = ensure_image(output, home, profile)
+    result: dict[str, object] = {"built": built, "image": _row(image)}
+    text = (
         f"{MARKS['ok']} {image.profile} [dim]{image.digest[:12]}[/dim]"
-        f"  {size(image.size_bytes)}, {len(image.packages)} packages{'' if built else ' (was there already)'}",
+        f"  {size(image.size_bytes)}, {len(image.packages)} packages{'' if built else ' (was there already)'}"
     )
+    if backend == "docker":
+        name, imported = _import(output, home, image)
+        result["docker"] = {"imported": imported, "name": name}
+        text += f"\n{MARKS['ok']} in docker as {name}{'' if imported else ' (was there already)'}"
+    output.result(result, text)
 
 
 @command(app, "list", examples={"frontdesk image list": "images, and the profiles that have none yet"})
@@ -90,6 +102,26 @@ def ensure_image(output: Output, home: Home, name: str) -> tuple[Image, bool]:
             progress.reach(news.percent)
 
         return build_image(profile, home.images, progress=report), True
+
+
+def _import(output: Output, home: Home, image: Image) -> tuple[str, bool]:
+    """Give an image to the Docker daemon; its name there, and whether it was new."""
+    from sandbox.backends.docker_engine import connect
+    from sandbox.image import ImageCache
+    from sandbox.image.docker import docker_image, import_image
+
+    engine = connect()
+    try:
+        with output.progress(f"Importing the {image.profile} image into docker", total=100) as progress:
+            imported = import_image(
+                engine,
+                ImageCache(home.images),
+                image,
+                progress=lambda sent: progress.reach(min(100.0, 100 * sent / image.size_bytes)),
+            )
+    finally:
+        engine.close()
+    return docker_image(image), imported
 
 
 def _row(image: Image) -> dict[str, object]:

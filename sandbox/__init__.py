@@ -15,6 +15,7 @@ _HOME = {
     "Desktop": "sandbox.desktop",
     "DesktopError": "sandbox.errors",
     "DesktopSpec": "sandbox.desktop",
+    "DockerBackend": "sandbox.backends.docker",
     "Frame": "sandbox.frame",
     "Hub": "sandbox.hub",
     "LocalBackend": "sandbox.backends.local",

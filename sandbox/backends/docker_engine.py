@@ -26,6 +26,7 @@ CALL_TIMEOUT_S = 60
 IMPORT_TIMEOUT_S = 1800
 REMOVE_TIMEOUT_S = 20.0
 DEFAULT_SOCKET = "unix:///var/run/docker.sock"
+START = "systemctl start docker (or run dockerd); if its socket is elsewhere, set DOCKER_HOST=unix://PATH"
 
 
 class EngineError(Exception):
@@ -75,15 +76,11 @@ def connect(base_url: str | None = None) -> Engine:
             "docker desktops need root (each has users of its own, and a directory that only its probe may enter)",
             fix="run the same command as root, e.g. `sudo frontdesk ...`",
         )
+    _require_daemon(Path(url.removeprefix("unix://")))
     try:
         api = docker.APIClient(base_url=url, version="auto", timeout=CALL_TIMEOUT_S)
     except docker.errors.DockerException as error:
-        path = Path(url.removeprefix("unix://"))
-        if shutil.which("dockerd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None:
-            raise MissingRequirement("Docker is not installed", fix="apt-get install docker.io") from error
-        what = f"no docker daemon answers at {path}" if path.exists() else f"there is no docker daemon at {path}"
-        fix = "systemctl start docker (or run dockerd); if its socket is elsewhere, set DOCKER_HOST=unix://PATH"
-        raise MissingRequirement(what, fix=fix) from error
+        raise MissingRequirement(f"what answers at {url} is no docker daemon: {error}", fix=START) from error
     options = api.info().get("SecurityOptions") or []
     if any("rootless" in option for option in options):
         api.close()
@@ -92,6 +89,21 @@ def connect(base_url: str | None = None) -> Engine:
             fix="start docker as root and set DOCKER_HOST to its socket",
         )
     return Engine(api, url)
+
+
+def _require_daemon(path: Path) -> None:
+    """Check that something listens where the daemon should.
+
+    Raises:
+        MissingRequirement: nothing does.
+    """
+    with socket.socket(socket.AF_UNIX) as trial:
+        try:
+            trial.connect(str(path))
+        except OSError as error:
+            if shutil.which("dockerd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None:
+                raise MissingRequirement("Docker is not installed", fix="apt-get install docker.io") from error
+            raise MissingRequirement(f"no docker daemon answers at {path} ({error.strerror})", fix=START) from error
 
 
 class Engine:

@@ -1,6 +1,6 @@
-"""A process of its own that uses a local backend: boots desktops, says what it has, and ends as it is told.
+"""A process of its own that uses a backend: boots desktops, says what it has, and ends as it is told.
 
-Run as `python -m tests.support.backend_process RUNTIME_DIR END`, where END is `close` (the end that it should have),
+Run as `python -m tests.support.backend_process RUNTIME_DIR END [DOCKER_URL]`, where END is `close` (as it should end),
 `forget` (it returns without closing), `wait` (until it is killed), or `deaf` (so, and Ctrl-C does not reach it).
 """
 
@@ -13,17 +13,22 @@ import signal
 import sys
 from pathlib import Path
 
+from sandbox.backends.docker import DockerBackend
 from sandbox.backends.local import LocalBackend
 from sandbox.desktop import DesktopSpec
 from sandbox.image import ImageCache
 from store import Home
+from tests.support.backends import DesktopBackend
 
 
-async def main(runtime_dir: Path, end: str) -> None:
+async def main(runtime_dir: Path, end: str, docker: str | None = None) -> None:
     """Boot two desktops, tell of them in one line of JSON, and end."""
     if end == "deaf":
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    backend = LocalBackend(ImageCache(Home.default().images), runtime_dir)
+    images = ImageCache(Home.default().images)
+    backend: DesktopBackend = LocalBackend(images, runtime_dir)
+    if docker is not None:
+        backend = DockerBackend(images, runtime_dir, base_url=docker)
     try:
         spec = DesktopSpec(width=320, height=240)
         desktops = await asyncio.gather(*(backend.boot(spec) for _ in range(2)))
@@ -43,4 +48,4 @@ async def main(runtime_dir: Path, end: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+    asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))
