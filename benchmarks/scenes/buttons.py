@@ -17,45 +17,72 @@ from sandbox.frame import Frame
 from store.trajectory import Trajectory, Turn
 from trainer.widgets import Widget
 
-__all__ = ["HEIGHT", "NAMES", "WIDTH", "Screen", "demonstration", "make_screen", "make_task"]
+__all__ = ["DESKTOP", "SMALL", "Screen", "ScreenKind", "demonstration", "make_screen", "make_task"]
 
-WIDTH, HEIGHT = 320, 224
-NAMES = (
-    *("Save", "Open", "Close", "Print", "Copy", "Paste", "Undo", "Redo", "Find", "Help", "View", "Edit"),
-    *("Zoom", "Next", "Back", "Home", "Apply", "Cancel", "Reset", "Delete"),
-)
-_BUTTON = (56, 20)
-_NUM_BUTTONS = 7
 _FONT = ImageFont.load_default(11)
+_GRID = 8
+"""Buttons lie on multiples of so many pixels."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScreenKind:
+    """What screens of one kind have in common."""
+
+    width: int
+    height: int
+    names: tuple[str, ...]
+    num_buttons: int
+
+
+SMALL = ScreenKind(
+    width=192,
+    height=128,
+    names=("Save", "Open", "Close", "Print", "Copy", "Paste", "Undo", "Find", "Help", "Zoom"),
+    num_buttons=4,
+)
+"""Learnt in a minute."""
+DESKTOP = ScreenKind(
+    width=320,
+    height=224,
+    names=(*SMALL.names, "Redo", "View", "Edit", "Next", "Back", "Home", "Apply", "Cancel", "Reset", "Delete"),
+    num_buttons=7,
+)
+"""As large as a small desktop."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Screen:
     """One layout of buttons."""
 
+    kind: ScreenKind
     widgets: tuple[Widget, ...]
 
     def draw(self, pressed: Sequence[str] = ()) -> Frame:
         """The screen with some of its buttons pressed."""
-        image = Image.new("RGB", (WIDTH, HEIGHT), (58, 110, 165))
+        image = Image.new("RGB", (self.kind.width, self.kind.height), (58, 110, 165))
         pen = ImageDraw.Draw(image)
         for widget in self.widgets:
             box = (widget.left, widget.top, widget.right - 1, widget.bottom - 1)
             down = widget.name in pressed
             pen.rectangle(box, fill=(150, 190, 150) if down else (212, 208, 200), outline=(64, 64, 64))
             pen.text(widget.center, widget.name, fill=(0, 0, 0), font=_FONT, anchor="mm")
-        return Frame.from_pixels(WIDTH, HEIGHT, image.tobytes())
+        return Frame.from_pixels(self.kind.width, self.kind.height, image.tobytes())
 
 
-def make_screen(rng: random.Random) -> Screen:
+def make_screen(kind: ScreenKind, rng: random.Random) -> Screen:
     """Buttons with different names at places that do not overlap."""
-    width, height = _BUTTON
-    cells = [(x, y) for x in range(4, WIDTH - width - 8, width + 8) for y in range(4, HEIGHT - height - 8, height + 8)]
-    widgets = []
-    for name, (x, y) in zip(rng.sample(NAMES, _NUM_BUTTONS), rng.sample(cells, _NUM_BUTTONS), strict=True):
-        left, top = x + rng.randrange(0, 8, 2), y + rng.randrange(0, 8, 2)
-        widgets.append(Widget(name=name, left=left, top=top, right=left + width, bottom=top + height))
-    return Screen(widgets=tuple(widgets))
+    width, height = 6 * _GRID, 2 * _GRID
+    cells = [
+        (x + rng.choice((0, _GRID)), y + rng.choice((0, _GRID)))
+        for x in range(0, kind.width - width - _GRID + 1, width + _GRID)
+        for y in range(0, kind.height - height - _GRID + 1, height + _GRID)
+    ]
+    names = rng.sample(kind.names, kind.num_buttons)
+    widgets = tuple(
+        Widget(name=name, left=left, top=top, right=left + width, bottom=top + height)
+        for name, (left, top) in zip(names, rng.sample(cells, kind.num_buttons), strict=True)
+    )
+    return Screen(kind=kind, widgets=widgets)
 
 
 def make_task(screen: Screen, rng: random.Random) -> tuple[str, tuple[Widget, ...]]:

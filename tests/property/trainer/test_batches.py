@@ -1,4 +1,7 @@
-"""Every sampled token of a trajectory is trained exactly once, behind exactly what it was sampled behind."""
+"""Every sampled token of a trajectory is trained exactly once, behind exactly what it was sampled behind.
+
+Those of a reply that was no action are never trained.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from store.trajectory import TokenTrace, Trajectory, Turn
 from tests.support.screen import make_frame
 from tests.support.trajectories import make_trajectory
 from trainer.batches import TrainingSequence, micro_batches, training_sequences
+from trainer.objectives import GrpoObjective
 
 FORM = CompactFormat(Vocabulary(width=96, height=64, words=("Save", "Open")), ImagePlan())
 FRAMES = {
@@ -24,10 +28,19 @@ FRAMES = {
     for frame in (make_frame(shade, width=32 * (1 + shade % 3), height=32 * (1 + shade % 2)) for shade in range(40))
 }
 NAMES = list(FRAMES)
+TEXTS = ("# Save\nclick 3 4", "done", "press ctrl+s", "type ab\\c")
+SPELLED = [FORM.vocabulary.byte(value) for value in b"Save"] + FORM.encode_reply("done")
+"""A reply that would get other ids if it were made from its text again."""
 
 
-def sampled_trajectory(seed: int, num_turns: int, window: int, delta: int, lost: frozenset[int]) -> Trajectory:
-    """A trajectory as an engine policy records it; its stream is lost before some turns and begun anew."""
+def sampled_trajectory(
+    seed: int, num_turns: int, window: int, delta: int, lost: frozenset[int], *, unreadable: float = 0.0
+) -> Trajectory:
+    """A trajectory as an engine policy records it; its stream is lost before some turns and begun anew.
+
+    Args:
+        unreadable: share of the replies that were no action.
+    """
     rng = random.Random(seed)
     context = Context(window=window, delta=delta)
 
@@ -42,7 +55,7 @@ def sampled_trajectory(seed: int, num_turns: int, window: int, delta: int, lost:
         if index in lost:
             stream = begin()
         prompt = stream.prompt(context.turns)
-        reply = FORM.encode_reply(rng.choice(["# Save\nclick 3 4", "done", "press ctrl+s", "type ab\\c"]))
+        reply = rng.choice([*map(FORM.encode_reply, TEXTS), SPELLED])
         reply = reply[: rng.choice([len(reply), len(reply), 1])]  # some are cut off
         stream.record(index, reply)
         context.answer(FORM.decode_reply(reply))
@@ -57,7 +70,15 @@ def sampled_trajectory(seed: int, num_turns: int, window: int, delta: int, lost:
             version_span=(index // 3, index // 2),
         )
         turns.append(
-            Turn(index=index, frame=name, cursor=(0, 0), visible=context.visible, raw="", tokens=trace),
+            Turn(
+                index=index,
+                frame=name,
+                cursor=(0, 0),
+                visible=context.visible,
+                raw="",
+                parse_error="no action" if rng.random() < unreadable else None,
+                tokens=trace,
+            ),
         )
     return make_trajectory("t", turns=tuple(turns))
 
@@ -83,10 +104,12 @@ def faults(sequences: Sequence[TrainingSequence], trajectory: Trajectory) -> lis
     due = Counter(
         (turn.index, index)
         for turn in trajectory.turns
-        if turn.tokens is not None
+        if turn.tokens is not None and turn.parse_error is None
         for index, sampled in enumerate(turn.tokens.sampled_mask)
         if sampled
     )
+    if any(trajectory.turns[turn].parse_error is not None for turn, _ in trained):
+        found.append("a reply that was no action is trained")
     if trained != due:
         found.append("not every sampled token is trained exactly once")
     return found
@@ -98,7 +121,9 @@ def cases(draw: st.DrawFn) -> tuple[Trajectory, int, int]:
     delta = draw(st.integers(1, window))
     num_turns = draw(st.integers(0, 14))
     lost = draw(st.frozensets(st.integers(1, 13), max_size=2))
-    return sampled_trajectory(draw(st.integers(0, 10**6)), num_turns, window, delta, lost), window, delta
+    unreadable = draw(st.sampled_from([0.0, 0.3, 1.0]))
+    seed = draw(st.integers(0, 10**6))
+    return sampled_trajectory(seed, num_turns, window, delta, lost, unreadable=unreadable), window, delta
 
 
 def cut(trajectory: Trajectory, window: int, delta: int) -> list[TrainingSequence]:
@@ -116,6 +141,15 @@ def test_every_sampled_token_is_trained_exactly_once(case: tuple[Trajectory, int
         assert len(batch) == 1 or len(batch) * max(len(each.ids) for each in batch) <= budget
 
 
+def test_a_context_that_was_begun_anew_opens_a_segment() -> None:
+    cut_at = {
+        sequence.turns.start
+        for seed in range(20)
+        for sequence in cut(sampled_trajectory(seed, 4, 5, 2, frozenset({3})), 5, 2)
+    }
+    assert cut_at == {0, 3}
+
+
 def test_negative_controls_are_found() -> None:
     trajectory = sampled_trajectory(1, 9, 3, 2, frozenset())
     good = cut(trajectory, 3, 2)
@@ -129,6 +163,32 @@ def test_negative_controls_are_found() -> None:
     assert any("other screenshots" in fault for fault in faults([fewer, *good[1:]], trajectory))
     wrong = replace(good[0], logprobs=tuple(0.5 for _ in good[0].logprobs))
     assert any("log-probability" in fault for fault in faults([wrong, *good[1:]], trajectory))
+
+
+def test_a_reply_that_was_no_action_is_masked_and_stays_in_the_context_of_the_others() -> None:
+    readable = sampled_trajectory(1, 6, 6, 1, frozenset())
+    turns = list(readable.turns)
+    turns[2] = turns[2].model_copy(update={"parse_error": "no action"})
+    told = readable.model_copy(update={"turns": tuple(turns)})
+    (whole,), (masked,) = cut(readable, 6, 1), cut(told, 6, 1)
+    assert (masked.ids, masked.images, masked.replies) == (whole.ids, whole.images, whole.replies)
+    reply = whole.replies[2]
+    assert any(place in reply for place in whole.trained), "the reply would be trained if it were readable"
+    kept = [(place, p) for place, p in zip(whole.trained, whole.logprobs, strict=True) if place not in reply]
+    assert list(zip(masked.trained, masked.logprobs, strict=True)) == kept
+    assert faults([masked], told) == []
+    assert "a reply that was no action is trained" in faults([whole], told)
+
+
+def test_nothing_is_learned_from_an_attempt_of_unreadable_replies() -> None:
+    objective = GrpoObjective(temperature=1.0)
+    trajectory = sampled_trajectory(1, 9, 3, 2, frozenset(), unreadable=1.0)
+    assert len(cut(trajectory, 3, 2)) == 4
+    for advantage in (-1.0, 1.0):
+        for sequence in cut(trajectory, 3, 2):
+            assert not objective.teaches(replace(sequence, advantage=advantage))
+    readable = cut(sampled_trajectory(1, 9, 3, 2, frozenset()), 3, 2)
+    assert all(objective.teaches(replace(sequence, advantage=-1.0)) for sequence in readable)
 
 
 def test_the_oldest_version_is_the_lowest_of_the_segments() -> None:

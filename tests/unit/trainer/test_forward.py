@@ -184,6 +184,9 @@ async def test_loss_and_gradient_do_not_depend_on_split_order_or_padding() -> No
     assert len({count for count, _, _ in results}) >= 3
     _, first_loss, first = results[0]
     assert first.norm() > 1e-3
+    # On policy every ratio is 1, so the loss is minus the mean advantage of all sampled tokens.
+    tokens = [each.advantage for each in sequences for _ in each.trained]
+    assert first_loss.item() == pytest.approx(-sum(tokens) / len(tokens), rel=1e-4)
     for _, loss, grads in results[1:]:
         assert (loss - first_loss).abs() < 1e-6
         assert (grads - first).norm() / first.norm() < 1e-5
