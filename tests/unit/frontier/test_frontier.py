@@ -74,6 +74,20 @@ def test_without_drift_the_jump_is_followed_late() -> None:
     assert policy.error() > settled + 0.08
 
 
+def test_rollouts_go_where_groups_are_live() -> None:
+    """A third of the tasks can give live groups; once that is known they get most of the rollouts."""
+    policy = Policy([0.5 if k % 3 == 0 else 0.02 if k % 3 == 1 else 0.95 for k in range(120)])
+    policy.batches(25, budget=128)
+    spent: Counter[float] = Counter()
+    for _ in range(15):
+        plan = policy.sampler.plan(128, policy.version)
+        for allocation in plan:
+            spent[policy.rates[allocation.task]] += allocation.n
+        play(policy.sampler, plan, lambda t, n: policy.rng.binomial(n, policy.rates[t]), version=policy.version)
+        policy.version += 1
+    assert spent[0.5] > 0.6 * spent.total()
+
+
 def test_a_regression_on_easy_tasks_raises_an_alarm() -> None:
     policy = Policy([0.99] * 40 + [0.5] * 40, config=FrontierConfig(easy_share=0.1))
     policy.batches(40)
