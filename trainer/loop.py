@@ -189,7 +189,7 @@ class OnlineLoop:
         while self._groups.room and len(self._groups.running) < wanted:
             plan = self._sampler.plan(self._practice.group_size, self.version)
             if not plan:
-                if not self._groups.running and not self._groups.ready:
+                if not self._groups.running and len(self._groups.ready) < self._practice.groups_per_update:
                     raise NothingToDo("the sampler has no task to practise; make more with `frontdesk synth`")
                 return
             for allocation in plan:
