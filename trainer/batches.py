@@ -6,8 +6,10 @@
     [context]                            train   [context]     train
 
 Guarantees: every sampled token of a trajectory is in exactly one sequence, behind exactly the tokens and images that it
-was sampled behind; forced tokens are context. A trajectory without tokens and one that ended by a failure of
-infrastructure are refused, as is one whose record does not fit its harness's window or its screenshots.
+was sampled behind. It is trained there, unless its reply was no action (`Turn.parse_error`): such a reply did nothing,
+so what came of the episode says nothing about it, and it is context like the forced tokens. A trajectory without tokens
+and one that ended by a failure of infrastructure are refused, as is one whose record does not fit its harness's window
+or its screenshots.
 """
 
 from __future__ import annotations
@@ -43,20 +45,20 @@ class TrainingSequence:
 
     trajectory_id: str
     turns: range
-    """Turns whose replies are trained here."""
+    """Turns whose replies lie here to be trained; one that was no action is masked."""
     ids: tuple[int, ...]
     """[L] Expanded."""
     images: tuple[SequenceImage, ...]
     trained: tuple[int, ...]
     """[N] Indices of the sampled tokens, ascending, the first of them above 0."""
     replies: tuple[range, ...]
-    """Where each trained turn's reply lies, forced tokens included."""
+    """Where the reply of each of `turns` lies, forced and masked tokens included."""
     logprobs: tuple[float, ...]
     """[N] As the engine gave them."""
     advantage: float
     """Of every trained token."""
     oldest_version: int
-    """Lowest weight version that sampled any of them."""
+    """Lowest weight version that sampled any token of the replies."""
     weight: float = 1.0
     """Of every trained token in a supervised loss."""
 
@@ -111,6 +113,8 @@ def training_sequences(
             trace = traces[turn]
             first = len(trace.prompt_ids)
             replies.append(range(first, first + len(trace.sampled_ids)))
+            if trajectory.turns[turn].parse_error is not None:
+                continue
             for index, sampled in enumerate(trace.sampled_mask):
                 if sampled:
                     trained.append(first + index)
