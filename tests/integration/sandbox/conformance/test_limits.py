@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
+from pathlib import Path
 
 import pytest
 
+from sandbox import errors
 from sandbox.backends.owned import OwnedDesktop
-from tests.support.live import FORK_BOMB, sh, wait_for
+from sandbox.desktop import Observation
+from tests.support.live import FORK_BOMB, find_pid, sh, wait_for
 
 pytestmark = pytest.mark.desktop
 
@@ -47,3 +53,57 @@ async def test_the_disk_has_its_size(tight: OwnedDesktop) -> None:
     assert b"No space left" in result.stderr
     assert int(result.stdout) <= 96 << 20
     assert (await tight.health()).alive
+
+
+async def test_when_root_takes_every_process_the_answer_says_so(tight: OwnedDesktop) -> None:
+    own = tight.cgroup.processes()
+    await tight.spawn(["python3", "-c", FORK_BOMB], user="root")
+
+    async def full() -> bool:
+        try:
+            await tight.exec(["true"])
+        except errors.Unavailable as error:
+            return "no room for another process" in str(error)
+        return False
+
+    await wait_for("the desktop to be full", full)
+    assert len(tight.cgroup.processes()) <= 64
+    # Calls side by side need connections of their own, and those a thread each.
+    looks = await asyncio.gather(*(tight.observe() for _ in range(8)), return_exceptions=True)
+    assert isinstance(looks[0], Observation)
+    assert all(isinstance(look, Observation | errors.Unavailable) for look in looks)
+    with pytest.raises(errors.Unavailable):
+        await tight.get_file("/etc/hostname")
+    health = await tight.health()
+    assert (health.alive, health.detail["probe_restarts"]) == (True, "0")
+    # Now there is no room for the probe itself either, until the bomb is gone.
+    bombs = tight.cgroup.processes() - own
+    os.kill(find_pid(tight, "probe"), signal.SIGKILL)
+    with pytest.raises(errors.ProbeLost):
+        await tight.observe()
+    for pid in bombs:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    await wait_for("the probe to be started", lambda: _looks(tight))
+
+
+async def _looks(desktop: OwnedDesktop) -> bool:
+    try:
+        return (await desktop.observe()).frame is not None
+    except errors.ProbeLost:
+        return False
+
+
+async def test_the_cpu_limit_holds(tight: OwnedDesktop) -> None:
+    for _ in range(8):
+        await tight.spawn(["bash", "-c", "while :; do :; done"])
+
+    async def throttled() -> bool:
+        stats = [_read(path / "cpu.stat") for path in tight.cgroup.directories]
+        return any("nr_throttled" in stat and "nr_throttled 0\n" not in stat for stat in stats)
+
+    await wait_for("the desktop to be slowed down", throttled)
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
