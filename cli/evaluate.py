@@ -11,7 +11,7 @@ import typer
 from cli.command import Json, command
 from cli.errors import FAILED
 from cli.output import MARKS, Output, table
-from cli.workspace import Workspace, open_workspace
+from cli.workspace import Workspace, named_split, open_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -183,10 +183,8 @@ def _directory(work: Workspace, name: str) -> Path:
 
 def _tasks(work: Workspace, split: str, limit: int | None) -> list[TrainingTask]:
     from trainer.tasks import TrainingTask
-    from verigen.packs import SPLITS
 
-    if split not in SPLITS:
-        raise ValueError(f"there is no split {split!r}; choose {', '.join(SPLITS)}")
+    named_split(split)
     found = [
         TrainingTask(bundle=task.bundle, assets=task.assets, split=split)
         for task in work.tasks(split=split)

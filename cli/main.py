@@ -6,12 +6,14 @@ exit code: 0 done, 1 the work failed, 2 bad input, 130 interrupted.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
 import sys
 
 from cli import bench, desk, dialects, doctor, episodes, evaluate, gc, image, quickstart, synth, tasks, train
 from cli.command import root_group
-from cli.errors import INTERRUPTED, explain
+from cli.errors import BAD_INPUT, INTERRUPTED, Failure, explain
 from cli.output import Output
 
 __all__ = ["app", "run"]
@@ -57,17 +59,51 @@ bench.register(app)
 
 def run() -> None:
     """Run the command line of this process and exit with its code."""
+    _open_missing_streams()
     try:
         app(prog_name="frontdesk")
     except SystemExit as end:
         if end.code == INTERRUPTED:
             words = [word for word in sys.argv[1:] if word not in STARTS_OVER]
             _output().interrupted(shlex.join(["frontdesk", *words]))
+        elif end.code == BAD_INPUT and (misuse := _misuse(end)) is not None and _asks_for_json():
+            # typer has told people on stderr; the program that reads stdout gets its document as well.
+            Output(json=True).failure(misuse, end)
         raise
     except Exception as error:  # noqa: BLE001 - the outermost place: whatever it is becomes one message
         failure = explain(error)
-        _output().failure(failure, error)
+        try:
+            _output().failure(failure, error)
+        except OSError:  # stdout is full or gone; stderr is what is left
+            with contextlib.suppress(OSError):
+                Output(json=False).failure(failure, error)
         sys.exit(failure.exit_code)
+
+
+def _open_missing_streams() -> None:
+    """Put /dev/null where the caller closed a standard stream, or a file that is opened later would take its place."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - for the process
+
+
+def _misuse(end: SystemExit) -> Failure | None:
+    """What was wrong with the command line itself; None if something else ended the command."""
+    error = end.__context__
+    told = getattr(error, "format_message", None)
+    if told is None:
+        return None
+    return Failure(type=type(error).__name__, message=told(), fix="see the command's --help", exit_code=BAD_INPUT)
+
+
+def _asks_for_json() -> bool:
+    """Whether the command line says --json, though it could not be read as a whole."""
+    words = sys.argv[1:]
+    return "--json" in (words[: words.index("--")] if "--" in words else words)
 
 
 def _output() -> Output:

@@ -68,12 +68,12 @@ class Output:
 
     def result(self, data: Any, *parts: RenderableType) -> None:
         """Print a command's result: `data` as JSON, or `parts` one below the other for people."""
-        if self.json:
-            sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False, default=_plain) + "\n")
+        with _naming_stdout():
+            if self.json:
+                sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False, default=_plain) + "\n")
+            for part in () if self.json else parts:
+                self.out.print(part, highlight=False)
             sys.stdout.flush()
-            return
-        for part in parts:
-            self.out.print(part, highlight=False)
 
     @contextmanager
     def progress(self, title: str, total: int | None = None) -> Iterator[Progress]:
@@ -160,6 +160,15 @@ def age(seconds: float) -> str:
             name = {1: "s", 60: "min", 3600: "h"}[unit]
             return f"{amount:.0f} {name}" if unit != 3600 else f"{amount:.1f} {name}"
     return f"{seconds / 86_400:.0f} d"
+
+
+@contextmanager
+def _naming_stdout() -> Iterator[None]:
+    """A full disk behind `> file` is told as that of standard output; a reader that left stays a BrokenPipeError."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from error
 
 
 def _console(*, stderr: bool) -> Console:

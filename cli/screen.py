@@ -22,6 +22,8 @@ __all__ = ["DEFAULT", "Name", "on_desk", "register"]
 
 Answer = TypeVar("Answer")
 DEFAULT = "desk"
+MAX_QUOTED = 200
+"""Characters of an action that an error message quotes."""
 USUAL_STATES = frozenset({"enabled", "sensitive", "showing", "visible"})
 """What nearly everything on a screen is; only the other states are worth a person's time."""
 Name = Annotated[str, typer.Option("--name", "-n", help="Which desk.")]
@@ -181,6 +183,11 @@ def tree(
     output.result({"applications": roots}, *[line for root in roots for line in _tree_lines(root, 0)])
 
 
+def _shortened(line: str) -> str:
+    """A line as an error message quotes it."""
+    return repr(line if len(line) <= MAX_QUOTED else line[:MAX_QUOTED] + "...")
+
+
 def _parse(lines: Sequence[str], spec: DesktopSpec) -> list[Action]:
     """Read every line before anything is executed."""
     from sandbox.actions import is_terminal
@@ -191,7 +198,7 @@ def _parse(lines: Sequence[str], spec: DesktopSpec) -> list[Action]:
     for line in lines:
         turn = get_dialect("compact").parse(line, view)
         if turn.error is not None:
-            raise ValueError(f"{line!r} is no action: {turn.error.message}")
+            raise ValueError(f"{_shortened(line)} is no action: {turn.error.message}")
         if any(is_terminal(action) for action in turn.actions):
             raise ValueError(f"{line!r} ends an episode, and a desk has none: close it with frontdesk desk close")
         if len(turn.actions) != 1:

@@ -10,7 +10,7 @@ import typer
 from cli.command import Json, command
 from cli.errors import FAILED
 from cli.output import MARKS, Output, table
-from cli.workspace import Workspace, open_workspace
+from cli.workspace import Workspace, named_split, open_workspace
 
 if TYPE_CHECKING:
     from cli.progress import Progress
@@ -51,14 +51,12 @@ def synth(
     1 if fewer tasks than asked for were admitted.
     """
     from cli.image import ensure_image
-    from verigen.packs import SPLITS, load_packs
+    from verigen.packs import load_packs
     from verigen.synth import yields
 
     output = Output(json=json)
     chosen = load_packs([name.strip() for name in packs.split(",") if name.strip()])
-    splits: dict[str, Split] = {name: name for name in SPLITS}
-    if split not in splits:
-        raise ValueError(f"there is no split {split!r}; choose {', '.join(splits)}")
+    wanted = named_split(split)
     with open_workspace() as work:
         digest = ensure_image(output, work.home, "light")[0].digest
         with _ledger(work, chosen, "ship" if ship else f"{seed} {split}") as ledger:
@@ -74,7 +72,7 @@ def synth(
                         ledger,
                         digest,
                         seed=seed,
-                        split=splits[split],
+                        split=wanted,
                         count=count,
                         num_desktops=desktops,
                     )

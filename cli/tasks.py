@@ -13,7 +13,7 @@ from cli.command import Json, command, group
 from cli.errors import FAILED
 from cli.output import MARKS, Mark, Output, age, facts, table
 from cli.tasks_stats import register as register_stats
-from cli.workspace import FoundTask, Workspace, open_workspace
+from cli.workspace import FoundTask, Workspace, named_split, open_workspace
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -49,6 +49,8 @@ def list_(
 ) -> None:
     """List the tasks: those that come with Frontdesk and those of the catalog."""
     output = Output(json=json)
+    if split is not None:
+        named_split(split)
     with open_workspace() as work:
         found = [(task, _newest_proof(work, task.bundle)) for task in work.tasks(app=app, split=split)]
         if unproven:
@@ -140,7 +142,7 @@ def verify(
 )
 def import_(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders that hold a bundle.json.")],
-    split: Annotated[str, typer.Option(help="What the tasks are for.")] = "train",
+    split: Annotated[str, typer.Option(help="What they are for: train, validation or held-out.")] = "train",
     json: Json = False,
 ) -> None:
     """Put bundles from disk into the catalog.
@@ -150,6 +152,7 @@ def import_(
     from verigen.bundle import load_bundle
 
     output = Output(json=json)
+    named_split(split)
     read = []
     for folder in folders:
         bundle, assets = load_bundle(folder)
@@ -200,6 +203,8 @@ async def _verify(
     from sandbox.backends.local import LocalBackend
     from sandbox.hub import Hub
     from sandbox.image import ImageCache
+    from verigen.packs import own_split
+    from verigen.synth import PAUSES_S
     from verigen.verify import verify as run_gates
 
     proofs = []
@@ -216,6 +221,7 @@ async def _verify(
                 force=force,
                 limit=num_desktops,
                 blobs=work.blobs,
+                delays_s=PAUSES_S if own_split(task.bundle) else None,
                 progress=lambda news, name=name: progress.now(  # type: ignore[misc]
                     f"{name} {news.gates} {news.done}/{news.total}: {news.note}"
                 ),

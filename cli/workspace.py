@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from store import BlobStore, Catalog, Home, TrajectoryStore
     from verigen.assets import Assets
     from verigen.bundle import Bundle
+    from verigen.packs import Split
 
-__all__ = ["OUTCOME_MARKS", "FoundTask", "Workspace", "open_workspace"]
+__all__ = ["OUTCOME_MARKS", "FoundTask", "Workspace", "named_split", "open_workspace"]
 
 OUTCOME_MARKS: dict[str, Mark] = {"pass": "ok", "fail": "bad", "infra_error": "warn"}
 """An infra_error is a warning about the machine, not the actor's failure."""
@@ -105,6 +106,20 @@ class Workspace:
         for name in sorted(task.bundle.assets):
             self.blobs.put(task.assets.get(name))
         return store_bundle(self.catalog, task.bundle, split=split or own_split(task.bundle) or "train")
+
+
+def named_split(text: str) -> Split:
+    """The split that a person names.
+
+    Raises:
+        ValueError: there is none of this name; the message lists them.
+    """
+    from verigen.packs import SPLITS
+
+    for split in SPLITS:
+        if text == split:
+            return split
+    raise ValueError(f"there is no split {text!r}; choose {', '.join(SPLITS)}")
 
 
 @contextmanager

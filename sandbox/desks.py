@@ -144,8 +144,7 @@ def require_free(home: Home, name: str) -> None:
     Raises:
         BadRequest: the name is not one, or a desk of this name is open.
     """
-    if not NAME.fullmatch(name):
-        raise BadRequest(f"{name!r} is no desk's name: use up to 31 lower-case letters, digits and dashes")
+    _check_name(name)
     if (desk := _read(desk_file(home, name))) is not None and desk.alive:
         raise BadRequest(f"desk {name!r} is open already: close it first, or open one by another name")
 
@@ -168,9 +167,10 @@ def find_desk(home: Home, name: str = DEFAULT_NAME) -> Desk:
     """An open desk by name.
 
     Raises:
-        BadRequest: no desk of this name is open.
+        BadRequest: the name is not one, or no desk of this name is open.
         DesktopLost: it was, but its holder ended; reported once, then the name is free.
     """
+    _check_name(name)  # it becomes part of a path
     path = desk_file(home, name)
     desk = _read(path)
     if desk is None:
@@ -230,6 +230,11 @@ def write_desk(path: Path, desk: Desk) -> None:
     with os.fdopen(fd, "w") as file:
         file.write(desk.model_dump_json(indent=2))
     draft.replace(path)
+
+
+def _check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise BadRequest(f"{name!r} is no desk's name: use up to 31 lower-case letters, digits and dashes")
 
 
 def _forget(path: Path) -> None:

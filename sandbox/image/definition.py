@@ -111,7 +111,7 @@ def load_profile(profile: str | Path = "light") -> Profile:
         folder = _BUILTIN / profile
         if profile not in profile_names():
             near = difflib.get_close_matches(profile, profile_names(), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(profile_names())}"
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(profile_names())}."
             raise BadRequest(
                 f"there is no desktop profile {profile!r}; {hint} A folder of your own is given with a slash"
             )
