@@ -39,12 +39,13 @@ _KIND = "frontier"
 _TASK = {
     "seed_state": ("<i4", -1, ()),
     "template": ("<i4", -1, ()),
-    "cost": ("<f8", 1.0, ()),
+    "expected_s": ("<f8", 1.0, ()),
+    "measured_s": ("<f8", 0.0, ()),
     "planned": ("<i8", -1, ()),
     "version": ("<i8", -(10**9), ()),
 }
 SECONDS_WEIGHT = 0.3
-"""Weight of a group's measured seconds against what was expected."""
+"""Weight of a group's measured seconds against those measured before."""
 
 
 class FrontierSampler(BufferedSampler):
@@ -98,7 +99,7 @@ class FrontierSampler(BufferedSampler):
         )
         self.judging.grow(len(new))
         self._tasks.grow(len(new))
-        self._tasks["cost"][first:] = [info.turns * info.seconds_per_turn for info in new]
+        self._tasks["expected_s"][first:] = [info.turns * info.seconds_per_turn for info in new]
         self._tasks["seed_state"][first:] = [
             self._label("seed_state", info.seed_state) if info.seed_state else -1 for info in new
         ]
@@ -194,8 +195,8 @@ class FrontierSampler(BufferedSampler):
         self.beliefs.learn(tasks, passes, number, ages, self.judging.state_of[tasks] < State.QUARANTINE)
         for k, result in zip(tasks.tolist(), graded, strict=True):
             if result.seconds_ms:
-                spent = result.seconds_ms / 1000 / result.graded
-                self._tasks["cost"][k] += SECONDS_WEIGHT * (spent - self._tasks["cost"][k])
+                spent, before = result.seconds_ms / 1000 / result.graded, float(self._tasks["measured_s"][k])
+                self._tasks["measured_s"][k] = before + SECONDS_WEIGHT * (spent - before) if before else spent
         self.judging.after(self.beliefs, tasks, passes, number, version, self._names)
 
     def _choose(self, budget: int, version: int) -> list[tuple[str, int]]:
@@ -245,8 +246,17 @@ class FrontierSampler(BufferedSampler):
             best = np.where(better, value, best)
             size = np.where(better, n, size)
         if self.config.cost_power:
-            best = best * (self._tasks["cost"] / self._tasks["cost"].mean()) ** -self.config.cost_power
+            cost = self._cost()
+            best = best * (cost / cost.mean()) ** -self.config.cost_power
         return best * (1 - self.judging.doubt), size
+
+    def _cost(self) -> NDArray[np.float64]:
+        """[N] seconds of a rollout: as measured, else as expected, scaled by how expectations have turned out."""
+        expected, measured = self._tasks["expected_s"], self._tasks["measured_s"]
+        known = measured > 0
+        # Without the scale a wrong guess of all tasks would keep the untried ones out, or let them push in.
+        scale = measured[known].sum() / expected[known].sum() if known.any() else 1.0
+        return np.where(known, measured, expected * scale)
 
     def _caps(self, budget: int, frontier: NDArray[np.bool_]) -> list[tuple[NDArray[Any], int]]:
         """Caps of one plan. Where cells are few, each may have twice its equal share."""
