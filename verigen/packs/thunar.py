@@ -12,7 +12,7 @@ from verigen.packs.compose import Fact, Miss, Part, Scene, compose
 from verigen.packs.do import click, file_fact, glob_fact, key, keys, typing, xfconf_fact, xfconf_file
 from verigen.packs.draw import Draw
 from verigen.packs.pack import Pack
-from verigen.packs.words import FOLDERS
+from verigen.packs.words import FOLDERS, STEMS
 from verigen.task import ExecStep, TextFileStep
 
 __all__ = ["APP", "NO_ACTIONS", "PACK", "Folder", "delete", "new_folder", "rename"]
@@ -234,10 +234,19 @@ def _delete(template: str, draw: Draw) -> Bundle:
 
 
 def _rename_then_delete(template: str, draw: Draw) -> Bundle:
+    """The new name keeps the list's order: after a change of order accessibility tells where rows were."""
     folder = Folder.drawn(draw)
-    old, gone = draw.some(tuple(folder.files), 2)
-    first, between = rename(folder, old, _new_stem(folder, draw))
-    second, _ = delete(between, gone)
+    order = sorted(folder.files)
+    in_place = [
+        (old, stem)
+        for old in order
+        for stem in STEMS
+        if f"{stem}.txt" not in folder.files
+        and sorted({*folder.files, f"{stem}.txt"} - {old}).index(f"{stem}.txt") == order.index(old)
+    ]
+    old, stem = draw.pick(in_place)
+    first, between = rename(folder, old, stem)
+    second, _ = delete(between, draw.pick([name for name in order if name != old]))
     return compose(template, [folder.scene], [first, second], draw)
 
 
