@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
+
 from agent.context import Context
 from agent.engines.tokens import CompactFormat, ImagePlan, TokenStream, Vocabulary, expand_ids
 from store.trajectory import TokenTrace, Trajectory, Turn
