@@ -1,4 +1,4 @@
-"""The learner in a process of its own: trajectories in, weights out as files in shared memory.
+"""The learner in a process of its own: trajectories in, weights out as files.
 
 ::
 
@@ -135,7 +135,7 @@ async def start_learner(
         source: the policy's directory; or vocabulary, size and seed of a new one.
         harness: that its attempts are made under.
         blobs: where screenshots are.
-        weights: directory that published weights are put in; in shared memory if possible.
+        weights: directory that published weights are put in.
 
     Raises:
         ValueError: there is no such policy.

@@ -3,14 +3,14 @@
 ::
 
     runs/train/NAME/  run.json (configuration, starts)  widgets.jsonl  warm/step-N  checkpoints/step-N
-                      metrics.jsonl  warm.jsonl  tensorboard/
+                      metrics.jsonl  warm.jsonl  tensorboard/  weights/ (on their way to the engine)
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
-import tempfile
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,6 @@ from store.durable import fsync_directory
 from trainer.config import RunConfig
 
 __all__ = ["RunDirectory"]
-
-SHARED_MEMORY = Path("/dev/shm")
 
 
 class RunDirectory:
@@ -37,11 +35,19 @@ class RunDirectory:
         self.root = root
         self._lock = (root / ".lock").open("w")
         try:
+            self.start = self._begin(config, variant)
+            """How often it was started, this time included; part of every attempt's id, so no id is used twice."""
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, config: RunConfig, variant: str) -> int:
+        try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(f"the run {config.name!r} is under way in another process") from None
         mine = {"variant": variant, **config.model_dump(mode="json")}
-        file = root / "run.json"
+        file = self.root / "run.json"
         known: dict[str, Any] = {"config": mine, "starts": 0}
         if file.exists():
             known = json.loads(file.read_text("utf-8"))
@@ -50,12 +56,12 @@ class RunDirectory:
             raise ValueError(
                 f"the run {config.name!r} was begun with another {', '.join(changed)}; give the new run another name"
             )
-        self.start: int = known["starts"] + 1
-        """How often it was started, this time included; part of every attempt's id, so no id is used twice."""
+        start: int = known["starts"] + 1
         draft = file.with_suffix(".tmp")
-        draft.write_text(json.dumps({"config": mine, "starts": self.start}, indent=1), "utf-8")
+        draft.write_text(json.dumps({"config": mine, "starts": start}, indent=1), "utf-8")
         draft.replace(file)
-        fsync_directory(root)
+        fsync_directory(self.root)
+        return start
 
     @property
     def warm(self) -> Path:
@@ -73,13 +79,15 @@ class RunDirectory:
         return self.root / "widgets.jsonl"
 
     def weights(self) -> Path:
-        """A fresh directory for weights on their way to the engine; in memory where there is such a place."""
-        parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else self.root
-        for stale in parent.glob(f"frontdesk-{self.root.name}-*"):  # only this run makes them, and it runs here
-            for file in sorted(stale.rglob("*"), reverse=True):
-                file.rmdir() if file.is_dir() else file.unlink()
-            stale.rmdir()
-        return Path(tempfile.mkdtemp(prefix=f"frontdesk-{self.root.name}-", dir=parent))
+        """An empty directory for weights on their way to the engine.
+
+        It is in the run's own directory, so that a killed run leaves nothing elsewhere. Nothing in it is ever synced:
+        what is read back at once comes from memory.
+        """
+        path = self.root / "weights"
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir()
+        return path
 
     def close(self) -> None:
         """Let others have it. Idempotent."""
