@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import io
+import json
 import os
 import socket
 import struct
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.backends.launch import CODE, HOME, RUNTIME_DIR, START, Uids, accounts
+from sandbox.backends.seccomp import docker_profile
 from sandbox.desktop import DesktopSpec
 
 __all__ = ["COMMAND", "desktop_files", "host_config", "lower_loopback"]
@@ -69,7 +71,7 @@ def host_config(spec: DesktopSpec, uids: Uids, *, control: Path, code: Path) -> 
         "NetworkMode": "none",
         "PidsLimit": spec.pids,
         "ReadonlyPaths": list(READ_ONLY),
-        "SecurityOpt": ["no-new-privileges"],
+        "SecurityOpt": ["no-new-privileges", f"seccomp={json.dumps(docker_profile())}"],
         "ShmSize": memory,
         "Tmpfs": _writable(spec, uids),
         "UsernsMode": "host",

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.backends.cgroups import HIERARCHY, Cgroup, CgroupUnavailable, Hierarchy, Limits, find_hierarchy
-from sandbox.backends.launch import Uids, bwrap_argv, claim_uids, prepare, spawner_config, stage_code
+from sandbox.backends.launch import Uids, bwrap_argv, claim_uids, filter_descriptor, prepare, spawner_config, stage_code
 from sandbox.backends.liveness import hold_lock
 
 __all__ = ["Keeper", "main"]
@@ -153,7 +153,8 @@ class Keeper:
                     signal.signal(number, signal.SIG_DFL)
                 cgroup.enter()
                 root = prepare(directory, Path(request["root"]), spec, uids)
-                argv = bwrap_argv(request["bwrap"], root, directory / "ctl", self._directory / "code", spec)
+                shared = directory / "ctl", self._directory / "code"
+                argv = bwrap_argv(request["bwrap"], root, *shared, spec, filter_descriptor())
                 os.execv(argv[0], argv)
             except BaseException as error:  # noqa: BLE001 - the child must never return into the keeper's loop
                 os.write(2, f"{type(error).__name__}: {error}\n".encode())
@@ -215,11 +216,16 @@ def _tail(log: Path) -> str:
 def main() -> int:
     """Take the lock that says this backend is alive, and serve."""
     directory = Path(sys.argv[1])
-    hold_lock(directory)
-    hierarchy = find_hierarchy()
-    hierarchy.save(directory / HIERARCHY)
+    try:
+        hold_lock(directory)
+        hierarchy = find_hierarchy()
+        hierarchy.save(directory / HIERARCHY)
+        stage_code(directory / "code")
+    except (OSError, CgroupUnavailable) as error:  # a full disk, say
+        shutil.rmtree(directory, ignore_errors=True)
+        os.write(1, json.dumps({"error": str(error)}).encode() + b"\n")
+        return 1
     keeper = Keeper(directory, hierarchy)
-    stage_code(directory / "code")
     os.write(1, b'{"ready": true}\n')
     keeper.run()
     shutil.rmtree(directory, ignore_errors=True)

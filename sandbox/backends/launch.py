@@ -19,6 +19,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sandbox.backends.seccomp import bpf_program
+
 __all__ = [
     "CODE",
     "HOME",
@@ -28,6 +30,7 @@ __all__ = [
     "accounts",
     "bwrap_argv",
     "claim_uids",
+    "filter_descriptor",
     "populate",
     "prepare",
     "session_environment",
@@ -223,12 +226,21 @@ def _directory(path: Path, uid: int, mode: int) -> None:
     path.chmod(mode)
 
 
-def bwrap_argv(bwrap: str, root: Path, control: Path, code: Path, spec: dict[str, Any]) -> list[str]:
+def filter_descriptor() -> int:
+    """A descriptor that bubblewrap reads the filter of system calls from."""
+    descriptor = os.memfd_create("seccomp", 0)
+    os.write(descriptor, bpf_program())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def bwrap_argv(bwrap: str, root: Path, control: Path, code: Path, spec: dict[str, Any], filter_fd: int) -> list[str]:
     """The command that turns the prepared root into a box whose pid 1 is the spawner.
 
     Args:
         control: the directory shared with the host.
         code: the staged probe, see `stage_code`.
+        filter_fd: see `filter_descriptor`.
     """
     argv = [bwrap, "--bind", str(root), "/", "--proc", "/proc", "--dev", "/dev"]
     for shared in ("sys", "sysrq-trigger", "fs"):  # uid 0 owns these files, so no capability is asked for to write them
@@ -240,6 +252,7 @@ def bwrap_argv(bwrap: str, root: Path, control: Path, code: Path, spec: dict[str
     if spec["network"] != "none":
         argv.append("--unshare-net")
     argv += ["--hostname", "desktop", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"]
+    argv += ["--seccomp", str(filter_fd)]
     argv += ["--cap-drop", "ALL"]  # started by root, bubblewrap would otherwise keep them all
     for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL"):
         argv += ["--cap-add", capability]

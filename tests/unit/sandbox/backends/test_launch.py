@@ -27,7 +27,7 @@ def test_no_two_desktops_share_a_uid() -> None:
 
 def _argv(**changes: Any) -> list[str]:
     spec = DesktopSpec(**changes).model_dump()
-    return bwrap_argv("/usr/bin/bwrap", Path("/run/root"), Path("/run/ctl"), Path("/run/code"), spec)
+    return bwrap_argv("/usr/bin/bwrap", Path("/run/root"), Path("/run/ctl"), Path("/run/code"), spec, 9)
 
 
 def test_the_box_keeps_three_capabilities_and_dies_with_its_keeper() -> None:
