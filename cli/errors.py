@@ -48,6 +48,8 @@ def explain(error: BaseException) -> Failure:
     name = type(error).__name__
     if (what := getattr(error, "what", None)) and (fix := getattr(error, "fix", None)):
         return Failure(type=name, message=str(what), fix=str(fix), exit_code=FAILED)
+    if isinstance(error, UnicodeEncodeError):  # an argument with bytes that are no UTF-8
+        return Failure(type=name, message=f"{error.object!r} is not text", fix=None, exit_code=BAD_INPUT)
     if isinstance(error, ValueError):
         return Failure(type=name, message=_value_error(error), fix=None, exit_code=BAD_INPUT)
     if type(error).__module__.partition(".")[0] in _OURS:

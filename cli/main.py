@@ -7,6 +7,7 @@ exit code: 0 done, 1 the work failed, 2 bad input, 130 interrupted.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shlex
 import sys
@@ -59,7 +60,7 @@ bench.register(app)
 
 def run() -> None:
     """Run the command line of this process and exit with its code."""
-    _open_missing_streams()
+    _prepare_streams()
     try:
         app(prog_name="frontdesk")
     except SystemExit as end:
@@ -80,8 +81,12 @@ def run() -> None:
         sys.exit(failure.exit_code)
 
 
-def _open_missing_streams() -> None:
-    """Put /dev/null where the caller closed a standard stream, or a file that is opened later would take its place."""
+def _prepare_streams() -> None:
+    """Make the standard streams take any text.
+
+    Where the caller closed one, /dev/null is put, or a file that is opened later would take its place. What a stream's
+    encoding lacks, in the C locale say, becomes a question mark rather than an error.
+    """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             null = os.open(os.devnull, os.O_RDWR)
@@ -89,6 +94,9 @@ def _open_missing_streams() -> None:
                 os.dup2(null, number)
                 os.close(null)
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - for the process
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _misuse(end: SystemExit) -> Failure | None:

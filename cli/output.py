@@ -70,7 +70,7 @@ class Output:
         """Print a command's result: `data` as JSON, or `parts` one below the other for people."""
         with _naming_stdout():
             if self.json:
-                sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False, default=_plain) + "\n")
+                sys.stdout.write(_json_text(data) + "\n")
             for part in () if self.json else parts:
                 self.out.print(part, highlight=False)
             sys.stdout.flush()
@@ -177,6 +177,16 @@ def _console(*, stderr: bool) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     return Console(file=stream, width=None if stream.isatty() else WIDTH_WITHOUT_TERMINAL)
+
+
+def _json_text(data: Any) -> str:
+    """JSON as readable as stdout's encoding allows; nothing is lost to it, odd file names included."""
+    text = json.dumps(data, indent=2, ensure_ascii=False, default=_plain)
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return json.dumps(data, indent=2, default=_plain)
+    return text
 
 
 def _plain(value: object) -> object:

@@ -248,7 +248,10 @@ def _save(frame: Frame, name: str, out: Path | None) -> Path:
     from store import Home
 
     path = out.absolute() if out else screenshot_file(Home.default(), name)
-    path.write_bytes(frame.png())
+    try:
+        path.write_bytes(frame.png())
+    except OSError as error:  # a failed write, unlike a failed open, does not say which file
+        raise OSError(error.errno, error.strerror, str(path)) from error
     return path
 
 

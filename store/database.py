@@ -24,6 +24,20 @@ from store.errors import CatalogError, ConstraintViolated
 __all__ = ["has_element", "insert_into", "make_engine", "starts_with", "typed_errors", "writing"]
 
 BUSY_TIMEOUT_S = 30.0
+_DAMAGED = (
+    "The file is damaged: put a copy from a backup in its place, or move it away, and a new catalog is made that knows "
+    "nothing of the old one's tasks, proofs and episodes"
+)
+_NO_ROOM = "Look whether the disk is full: `frontdesk gc --apply` frees what nothing refers to"
+_ADVICE = {
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+    sqlite3.SQLITE_FULL: _NO_ROOM,
+    # What a full disk looks like when the shared memory beside the database cannot grow.
+    sqlite3.SQLITE_IOERR: _NO_ROOM,
+    sqlite3.SQLITE_READONLY: "Set FRONTDESK_HOME to a directory that you may write",
+}
+"""What to do about SQLite's own failures, by primary result code."""
 _BEGIN = "frontdesk_begin"
 
 
@@ -88,7 +102,10 @@ def typed_errors(doing: str) -> Iterator[None]:
     except IntegrityError as error:
         raise ConstraintViolated(f"{doing}: {error.orig}") from error
     except SQLAlchemyError as error:
-        raise CatalogError(f"{doing}: {getattr(error, 'orig', None) or error}") from error
+        cause = getattr(error, "orig", None) or error
+        # The low byte of an extended result code is the primary one.
+        advice = _ADVICE.get(getattr(cause, "sqlite_errorcode", 0) & 0xFF)
+        raise CatalogError(f"{doing}: {cause}" + (f". {advice}" if advice else "")) from error
 
 
 def insert_into(engine: Engine, table: type[SQLModel]) -> sqlite.Insert | postgresql.Insert:

@@ -37,7 +37,13 @@ class Home:
     """Absolute."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", Path(self.path).expanduser().absolute())
+        try:
+            path = Path(self.path).expanduser()
+        except RuntimeError as error:  # a user without a home directory, or ~name for nobody
+            raise HomeError(
+                f"cannot tell which directory {self.path} is ({error}). Set {HOME_VARIABLE} to an absolute path"
+            ) from error
+        object.__setattr__(self, "path", path.absolute())
 
     @classmethod
     def default(cls) -> Home:

@@ -46,6 +46,8 @@ _DPKG_OPTIONS = (
 )
 _APT_OPTIONS = ('Apt::Install-Recommends "false"', 'Acquire::Languages "none"', 'Acquire::Retries "3"')
 # What a build leaves that belongs to the build machine (its mirror, its name server, its name) or is only a cache.
+_LEAST_FREE_BYTES = 1 << 29
+"""No image fits in less, and apt, whose index does not fit, waits for ever rather than fail."""
 _SCRUBBED = (
     "etc/apt/sources.list",
     "etc/apt/sources.list.d/*",
@@ -93,6 +95,11 @@ def build_image(profile: Profile, images_root: Path, *, progress: Report | None 
         if (image := cache.find(profile)) is not None:
             return image
         cache.sweep()
+        if (free := shutil.disk_usage(images_root).free) < _LEAST_FREE_BYTES:
+            raise ImageError(
+                f"the disk of {images_root} is nearly full ({free >> 20} MB are free, an image takes about 1 GB): free "
+                "some space and build again, or set FRONTDESK_HOME to a directory on a larger disk"
+            )
         work = Path(tempfile.mkdtemp(prefix=BUILDING, dir=images_root))
         try:
             return _Build(profile, cache, work, lock_fd, report).run()

@@ -42,15 +42,18 @@ class ImageCache:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._left_out: set[Path] = set()
 
     def list(self) -> tuple[Image, ...]:
-        """Every sound image, newest first. Damaged ones are logged and left out."""
+        """Every sound image, newest first. Damaged ones are left out, and logged once."""
         found = []
         for folder in sorted(self.root.glob("[!.]*")) if self.root.is_dir() else []:
             try:
                 found.append(read_image(folder))
             except ImageError as error:
-                log.warning("image left out: %s", error)
+                if folder not in self._left_out:
+                    log.warning("image left out: %s. Delete the folder, or build the image again", error)
+                self._left_out.add(folder)
         return tuple(sorted(found, key=lambda image: image.created_at, reverse=True))
 
     def find(self, profile: Profile) -> Image | None:

@@ -86,3 +86,25 @@ def test_no_file_takes_the_place_of_a_closed_stdout(tmp_path: Path) -> None:
     line = f"{sys.executable} {tmp_path / 'look.py'} >&-"
     ran = subprocess.run(["sh", "-c", line], env=env, capture_output=True, text=True, check=False)
     assert ran.stderr == "/dev/null\n"
+
+
+def test_a_locale_without_the_characters_is_no_error(tmp_path: Path) -> None:
+    plain = "PYTHONCOERCECLOCALE=0 PYTHONUTF8=0 LC_ALL=C"
+    ran = shell(f"{plain} $F tasks list --app mousepad", tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "?" in ran.stdout
+
+
+def test_json_loses_no_character_to_the_encoding_of_stdout(tmp_path: Path) -> None:
+    name = "caf\u00e9\N{GRINNING FACE}"
+    ran = shell(f"PYTHONIOENCODING=ascii $F tasks show {name} --json", tmp_path)
+    assert (ran.returncode, ran.stderr) == (2, "")
+    assert name in json.loads(ran.stdout)["error"]["message"]
+
+
+@pytest.mark.parametrize("option", ["", "--json"])
+def test_arguments_that_are_no_text_are_refused_in_one_message(option: str, tmp_path: Path) -> None:
+    ran = shell(f"$F tasks show $(printf '\\377') {option}", tmp_path)
+    assert ran.returncode == 2
+    assert "is not text" in (json.loads(ran.stdout)["error"]["message"] if option else ran.stderr)
+    assert "Traceback" not in ran.stderr

@@ -241,6 +241,29 @@ def test_a_catalog_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
             Catalog.open(bad)
 
 
+def test_a_damaged_catalog_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.sqlite"
+    path.write_bytes(b"not a database " * 100)
+    with pytest.raises(CatalogError, match="put a copy from a backup in its place, or move it away"):
+        Catalog.open(f"sqlite:///{path}")
+    path.unlink()
+    Catalog.open(f"sqlite:///{path}").close()
+    with path.open("r+b") as file:
+        file.truncate(8192)
+    with pytest.raises(CatalogError, match=r"malformed\. The file is damaged"):
+        Catalog.open(f"sqlite:///{path}")
+
+
+def test_a_full_catalog_says_what_to_do(catalog: Catalog) -> None:
+    def fill() -> None:
+        with catalog.session() as session:
+            session.execute(text("PRAGMA max_page_count = 1"))
+            session.execute(text("CREATE TABLE more (id TEXT)"))
+
+    with pytest.raises(CatalogError, match=r"is full\. Look whether the disk is full"):
+        fill()
+
+
 def test_a_failed_migration_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "catalog.sqlite"
     with sqlite3.connect(path) as connection:

@@ -56,6 +56,11 @@ def test_an_unusable_home_says_what_to_do(tmp_path: Path) -> None:
         Home(Path("/proc/nowhere")).ensure()
 
 
+def test_a_home_that_nobody_has_says_what_to_do() -> None:
+    with pytest.raises(HomeError, match="Set FRONTDESK_HOME to an absolute path"):
+        Home(Path("~no-such-user-of-this-machine/x"))
+
+
 def test_every_exported_name_is_there() -> None:
     for name in store.__all__:
         assert getattr(store, name).__name__ == name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -144,6 +145,17 @@ def test_a_failed_build_leaves_nothing(
         build_image(load_profile(folder), cache.root)
     assert [path.name for path in cache.root.iterdir()] == [".lock"]
     assert cache.find(load_profile(folder)) is None
+
+
+def test_a_build_does_not_begin_on_a_disk_that_is_nearly_full(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=3 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(build._Build, "run", lambda self: pytest.fail("it began"))
+    with pytest.raises(ImageError, match="3 MB are free, an image takes about 1 GB"):
+        build_image(load_profile(folder), tmp_path / "images")
+    assert [path.name for path in (tmp_path / "images").iterdir()] == [".lock"]
 
 
 def test_progress_never_falls_and_passes_through_the_phases() -> None:

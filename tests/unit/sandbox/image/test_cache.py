@@ -130,3 +130,13 @@ def test_a_second_builder_waits_its_turn(cache: ImageCache) -> None:
         order.append("first")
     thread.join(10)
     assert order == ["first", "second"]
+
+
+def test_a_damaged_image_is_told_once_with_what_to_do(
+    cache: ImageCache, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    image = make_image(cache, load_profile(folder))
+    (image.root.parent / "manifest.json").write_text("{")
+    assert (cache.list(), cache.list()) == ((), ())
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "Delete the folder, or build the image again" in told
