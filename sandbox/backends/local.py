@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.004
 CLOSE_TIMEOUT_S = 15.0
+NEWS_S = 1.0
+"""How long the news of a desktop's end may take, from its last process to here."""
 KEEPER = "import sys; sys.path.insert(0, sys.argv.pop(2)); from sandbox.backends.keeper import main; sys.exit(main())"
 
 
@@ -130,8 +132,10 @@ class LocalBackend:
         return self._ends.get(desktop_id)
 
     async def fate(self, desktop_id: str) -> str | None:
-        """`ended`, asked when a call has just failed: the keeper knows within moments."""
-        await asyncio.sleep(0.05)
+        """`ended`, asked when a call has just failed: the keeper's news of an end is waited for."""
+        gone = self._gone.get(desktop_id)
+        if gone is not None:
+            await asyncio.wait({gone}, timeout=NEWS_S)
         return self.ended(desktop_id)
 
     async def destroy(self, desktop_id: str) -> str:
@@ -193,7 +197,7 @@ class LocalBackend:
                 raise errors.MissingRequirement(str(error), fix="see `frontdesk doctor`") from error
             self._directory.mkdir(parents=True, mode=0o700)
             package_root = Path(__file__).resolve().parent.parent.parent
-            self._keeper = await asyncio.create_subprocess_exec(
+            keeper = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-I",
                 "-S",
@@ -206,12 +210,17 @@ class LocalBackend:
                 start_new_session=True,
                 cwd="/",
             )
-            assert self._keeper.stdout is not None
-            first = await self._keeper.stdout.readline()
-            if not first:
-                raise errors.DesktopError("the keeper process did not start")
-            self._reader = asyncio.create_task(self._listen(self._keeper.stdout))
-            return self._keeper
+            self._keeper = keeper
+            assert keeper.stdout is not None
+            first = await keeper.stdout.readline()
+            answer = json.loads(first) if first else {"error": "their keeper process ended at once"}
+            if "error" in answer:
+                await keeper.wait()
+                self._keeper = None
+                shutil.rmtree(self._directory, ignore_errors=True)
+                raise errors.DesktopError(f"cannot hold desktops in {self._runtime_dir}: {answer['error']}")
+            self._reader = asyncio.create_task(self._listen(keeper.stdout))
+            return keeper
 
     def _tell(self, keeper: asyncio.subprocess.Process, request: dict[str, Any]) -> None:
         assert keeper.stdin is not None
