@@ -123,6 +123,7 @@ async def _train(
             store=work.trajectories,
             blobs=work.blobs,
             blobs_at=work.home.blobs,
+            catalog=work.catalog,
             packs=load_packs(),
             shuffle=shuffle,
             watcher=view.watcher(),

@@ -89,6 +89,7 @@ class OnlineLoop:
         shuffle: deal rewards out at random, as a control.
         watched: whatever raises when a part that the loop stands on is gone; see `Child.over`.
         on_view: told after every attempt and update.
+        on_sampled: given the sampler after every update, to keep its history.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class OnlineLoop:
         shuffle: bool = False,
         watched: Sequence[Awaitable[None]] = (),
         on_view: Callable[[LoopView], None] = lambda view: None,
+        on_sampled: Callable[[Sampler], None] = lambda sampler: None,
     ) -> None:
         if not tasks:
             raise NothingToDo("there are no training tasks; make some with `frontdesk synth --count 30`")
@@ -128,6 +130,7 @@ class OnlineLoop:
         self._shuffle = shuffle
         self._watched = [asyncio.ensure_future(each) for each in watched]
         self._on_view = on_view
+        self._on_sampled = on_sampled
         self._policy = EnginePolicy(engine, form, name="policy", hash=config.name)
         self._groups = Groups(per_update=self._practice.groups_per_update, max_staleness=self._practice.max_staleness)
         self._sampler = make_sampler(self._practice, tasks, seed=config.seed)
@@ -265,6 +268,7 @@ class OnlineLoop:
         metrics |= self._tally.metrics(groups, seconds=self._seconds())
         self._log.write(self.step, metrics)
         self._on_view(self._view(metrics))
+        self._on_sampled(self._sampler)
         if self.step % self._practice.checkpoint_every == 0:
             await self._checkpoint()
 

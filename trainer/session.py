@@ -14,8 +14,9 @@ from pathlib import Path
 
 from agent.engines.qwen3vl.checkpoint import load_policy
 from agent.engines.tokens import CompactFormat, ImagePlan, PolicyFormat, Vocabulary
+from frontier import FrontierSampler, Sampler
 from sandbox.hub import Hub
-from store import BlobStore, Trajectory, TrajectoryStore
+from store import BlobStore, Catalog, Trajectory, TrajectoryStore
 from trainer.checkpoints import CheckpointStore
 from trainer.config import RunConfig
 from trainer.engine_process import start_engine
@@ -23,6 +24,7 @@ from trainer.learner_process import start_learner
 from trainer.loop import OnlineLoop, desktops_of
 from trainer.losses import ClipRange
 from trainer.metrics import JsonlSink, MetricsLog, TensorboardSink
+from trainer.practice import keep_sampler
 from trainer.progress import LoopView
 from trainer.run_directory import RunDirectory
 from trainer.tasks import TrainingTask
@@ -55,6 +57,8 @@ class Session:
     store: TrajectoryStore
     blobs: BlobStore
     blobs_at: Path
+    catalog: Catalog | None = None
+    """Keeps the sampler's state and history under the run's name, for the map of the frontier."""
     packs: Sequence[SkillPack] = ()
     """Where further demonstrations are drawn from."""
     shuffle: bool = False
@@ -132,6 +136,7 @@ class Session:
                         shuffle=self.shuffle,
                         watched=[engine.child.over, learner.child.over],
                         on_view=self.watcher.view,
+                        on_sampled=self._keep_sampler,
                     )
                     if extra is not None:
                         loop.restore(extra)
@@ -141,6 +146,10 @@ class Session:
         finally:
             await learner.close()
         return checkpoints.latest() or start
+
+    def _keep_sampler(self, sampler: Sampler) -> None:
+        if self.catalog is not None and isinstance(sampler, FrontierSampler):
+            keep_sampler(self.catalog, self.root.name, sampler)
 
 
 def last_checkpoint(root: Path) -> Path | None:

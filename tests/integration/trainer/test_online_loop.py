@@ -12,10 +12,12 @@ from safetensors.torch import load_file
 from agent.engines.qwen3vl.checkpoint import build_tiny, save_policy
 from agent.engines.tokens import Vocabulary
 from agent.harness import Limits
+from frontier.view import frontier_map
 from sandbox.hub import Hub
 from store import BlobStore, Catalog, TrajectoryStore
 from tests.support.tiny_policy import SIZE
 from trainer.config import Practice, RunConfig, small_harness
+from trainer.practice import load_sampler
 from trainer.session import Session, Watcher, last_checkpoint
 from trainer.tasks import TrainingTask
 from trainer.warm_start import draw_tasks
@@ -42,7 +44,7 @@ async def test_a_random_policy_practises_and_its_weights_move(hub: Hub, tmp_path
         desktops=4,
         policy=str(tmp_path / "start"),
         harness=harness.model_copy(update={"limits": Limits(max_tokens=10, max_steps=3, max_parse_errors=2)}),
-        practice=Practice(updates=1, group_size=4, groups_per_update=1, sampler="uniform", checkpoint_every=1),
+        practice=Practice(updates=1, group_size=4, groups_per_update=1, checkpoint_every=1),
     )
     lines: list[str] = []
     with Catalog.open(f"sqlite:///{tmp_path / 'catalog.sqlite'}") as catalog:
@@ -56,10 +58,12 @@ async def test_a_random_policy_practises_and_its_weights_move(hub: Hub, tmp_path
             store=store,
             blobs=blobs,
             blobs_at=tmp_path / "blobs",
+            catalog=catalog,
             watcher=Watcher(phase=lambda name, total: lines.append(f"{name} {total}")),
         )
         last = await session.run()
         ledger = json.loads((last / "learner.json").read_text("utf-8"))["extra"]["ledger"]
+        kept, _ = load_sampler(catalog, "run")
         trained = [store.load(trajectory_id) for trajectory_id in ledger]
     assert lines == ["Practising 1"]
     assert last == last_checkpoint(tmp_path / "run")
@@ -70,4 +74,5 @@ async def test_a_random_policy_practises_and_its_weights_move(hub: Hub, tmp_path
     assert metrics["max_ratio"] == pytest.approx(1.0, abs=1e-4), "engine and learner speak of one distribution"
     assert metrics["staleness_max"] <= config.practice.max_staleness
     assert {attempt.outcome for attempt in trained} == {"pass", "fail"}
+    assert set(frontier_map(kept)["states"]) >= {"FRONTIER"}
     assert list((tmp_path / "run" / "tensorboard").iterdir())
