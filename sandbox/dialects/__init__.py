@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sandbox.dialects.anthropic import Anthropic
+from sandbox.dialects.browsergym import BrowserGym
+from sandbox.dialects.bytebot import Bytebot
 from sandbox.dialects.compact import Compact
 from sandbox.dialects.computer13 import Computer13
+from sandbox.dialects.cua_bench import CuaBench
 from sandbox.dialects.openai import OpenAI
 from sandbox.dialects.protocol import Dialect, Inexpressible, ParsedTurn, ParseError, View
 from sandbox.dialects.pyautogui import PyAutoGUI
@@ -34,6 +37,9 @@ _ALL: tuple[Dialect, ...] = (
     Qwen("qwen25", RESIZED_28),
     Qwen("qwen3", CELLS_1000),
     Qwen("qwen3-absolute", RESIZED_32),
+    Bytebot(),
+    BrowserGym(),
+    CuaBench(),
 )
 
 DIALECTS: Mapping[str, Dialect] = MappingProxyType({dialect.name: dialect for dialect in _ALL})

@@ -38,22 +38,19 @@ from sandbox.actions import (
     TypeText,
     Wait,
 )
+from sandbox.dialects.content_blocks import read_blocks, write_results
 from sandbox.dialects.endings import HOW_TO_END, write_ending
 from sandbox.dialects.fields import Fields
-from sandbox.dialects.json_text import Json, segments, split_thinking
-from sandbox.dialects.parts import at_pointer, one_way_scrolls, scrolls, single_clicks, times, waits
+from sandbox.dialects.parts import DIRECTIONS, at_pointer, one_way_scrolls, scrolls, single_clicks, times, waits
 from sandbox.dialects.protocol import (
     MAX_ACTIONS,
     Inexpressible,
     ParsedTurn,
     ParseError,
-    Reading,
     Rejected,
     View,
     read_turn,
-    result_text,
 )
-from sandbox.dialects.replies import Called, Said, assemble
 from sandbox.keys import canonical_key, parse_chord, render_key
 
 __all__ = ["Anthropic", "Version"]
@@ -77,7 +74,6 @@ _NOT_OFFERED = {
     "open_web_browser": "start it as a person does, from the desktop",
     "navigate": "type the address into the browser",
 }
-_DIRECTIONS: dict[str, tuple[int, int]] = {"up": (0, 1), "down": (0, -1), "left": (-1, 0), "right": (1, 0)}
 _XDOTOOL = {
     "enter": "Return",
     "esc": "Escape",
@@ -130,7 +126,7 @@ class Anthropic:
 
     def parse(self, text: str, view: View) -> ParsedTurn:
         """Read the API's output. Never raises."""
-        return read_turn(text, lambda given: _read(given, view))
+        return read_turn(text, lambda given: read_blocks(given, lambda block: _call(block, view)))
 
     def render(self, action: Action, view: View) -> str:
         """Write one action as a `tool_use` block (or several), or as the final text."""
@@ -142,13 +138,7 @@ class Anthropic:
 
     def render_result(self, error: ParseError | str, tool_call_ids: Sequence[str] = ()) -> str:
         """What the model is told of a mistake; as `tool_result` blocks where ids are given."""
-        said = result_text(error)
-        if not tool_call_ids:
-            return said
-        blocks = [
-            {"type": "tool_result", "tool_use_id": each, "is_error": True, "content": said} for each in tool_call_ids
-        ]
-        return json.dumps(blocks, ensure_ascii=False)
+        return write_results(error, tool_call_ids)
 
     def system_prompt_fragment(self, view: View) -> str:
         """Says how to use the tool, and how to end."""
@@ -169,47 +159,6 @@ To end, answer with a text and no tool use:
             "display_height_px": height,
             "display_number": 1,
         }
-
-
-def _read(text: str, view: View) -> Reading:
-    thought, said = split_thinking(text)
-    parts: list[Said | Called] = []
-    for segment in segments(said):
-        if isinstance(segment, Json):
-            parts += [_part(block, view) for block in _blocks(segment.value)]
-        else:
-            parts.append(Said(text=segment.text))
-    return assemble(parts, thought=thought, noun="tool use", ends_in_words=True)
-
-
-def _part(block: dict[str, Any], view: View) -> Said | Called:
-    kind = block.get("type")
-    if kind in ("thinking", "redacted_thinking"):
-        return Said(text=_text(block.get("thinking", "")), reasoning=True)
-    if kind == "text":
-        return Said(text=_text(block.get("text")))
-    given_id = block.get("id")
-    return Called(read=lambda: _call(block, view), id=given_id if isinstance(given_id, str) else None)
-
-
-def _blocks(value: Any) -> Iterator[dict[str, Any]]:
-    """The content blocks in a JSON value: a message's, those of a list, or the value itself."""
-    content = value.get("content") if isinstance(value, dict) and "type" not in value else None
-    if isinstance(value, dict) and value.get("type") == "message":
-        content = value.get("content")
-    if isinstance(content, str):
-        yield {"type": "text", "text": content}
-        return
-    for block in content if isinstance(content, list) else value if isinstance(value, list) else [value]:
-        if not isinstance(block, dict):
-            raise Rejected("a content block must be an object")
-        yield block
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise Rejected("text: must be a text")
-    return value
 
 
 def _call(block: dict[str, Any], view: View) -> list[Action]:
@@ -265,7 +214,7 @@ def _button(kind: str, fields: Fields) -> list[Action]:
 
 
 def _scroll(kind: str, fields: Fields) -> list[Action]:
-    dx, dy = fields.one_of("scroll_direction", _DIRECTIONS)
+    dx, dy = fields.one_of("scroll_direction", DIRECTIONS)
     amount = fields.whole("scroll_amount", 5, least=0, most=MAX_SCROLL * MAX_ACTIONS)
     return scrolls(dx * amount, dy * amount, point=fields.point("coordinate"), modifiers=_modifiers(fields))
 

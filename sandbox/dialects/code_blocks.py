@@ -80,7 +80,7 @@ def find_code(text: str) -> Code:
     if len(words) > MAX_ACTIONS:
         raise Rejected(f"the words {', '.join(WORDS)} are repeated more than {MAX_ACTIONS} times")
     if not found.pieces and not words:
-        raise Rejected("there is no code in the reply; write pyautogui calls, or WAIT, DONE or FAIL alone on a line")
+        raise Rejected("there is no code in the reply; write function calls, or WAIT, DONE or FAIL alone on a line")
     prose = "\n".join(line for line in found.prose.values() if not _ALONE_ANY_CASE.fullmatch(line))
     pieces = found.pieces | {at: _statement(word, at) for at, word in words.items()}
     body = [statement for _, piece in sorted(pieces.items()) for statement in piece]
@@ -169,7 +169,7 @@ def _without_language(info: str) -> str:
     if word.lower() in _PYTHON:
         return rest.strip()
     if re.fullmatch(r"[A-Za-z][\w+#-]*", word) and word.upper() not in WORDS:
-        raise Rejected(f"a `{word}` block is not read; write Python with pyautogui in a ```python block")
+        raise Rejected(f"a `{word}` block is not read; write Python calls in a ```python block")
     return info.strip()
 
 

@@ -23,8 +23,10 @@ from sandbox.actions import (
 from sandbox.dialects.protocol import MAX_ACTIONS, Rejected
 
 __all__ = [
+    "DIRECTIONS",
     "PIXELS_PER_CLICK",
     "at_pointer",
+    "direction_of",
     "drags_joined",
     "one_way_scrolls",
     "pixels_to_clicks",
@@ -38,6 +40,16 @@ __all__ = [
 
 PIXELS_PER_CLICK = 120
 """What one click of the wheel is, in dialects that scroll by pixels."""
+
+
+DIRECTIONS = {"up": (0, 1), "down": (0, -1), "left": (-1, 0), "right": (1, 0)}
+"""Where the wheel turns to: clicks to the right and up."""
+
+
+def direction_of(scroll: Scroll) -> str:
+    """The direction of a scroll in one of them; down for none."""
+    way = (scroll.dx > 0) - (scroll.dx < 0), (scroll.dy > 0) - (scroll.dy < 0)
+    return next((name for name, each in DIRECTIONS.items() if each == way), "down")
 
 
 def pixels_to_clicks(pixels: float) -> int:

@@ -95,6 +95,7 @@ class Hands:
     """Turns calls into actions, and knows where the code has put the pointer and what it has copied."""
 
     modules: Sequence[str] = ("pyautogui", "pyperclip", "time")
+    bare: Sequence[str] = ()
     constants: Mapping[str, Value] = {
         f"pyautogui.{name}": name.lower() for name in ("LEFT", "MIDDLE", "RIGHT", "PRIMARY", "SECONDARY")
     }

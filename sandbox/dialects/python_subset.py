@@ -45,6 +45,8 @@ class Host(Protocol):
 
     modules: Sequence[str]
     """Names of the modules; each is there without an import, too."""
+    bare: Sequence[str]
+    """Those whose functions are known by their names alone, without an import."""
     constants: Mapping[str, Value]
     """Values of dotted names."""
     settings: frozenset[str]
@@ -146,7 +148,7 @@ class _Walker:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._names: dict[str, Value] = {module: Ref(module) for module in host.modules}
-        self._starred: list[str] = []
+        self._starred: list[str] = list(host.bare)
         self._steps = 0
         self._depth = 0
 

@@ -39,7 +39,7 @@ from sandbox.actions import (
 )
 from sandbox.dialects.endings import read_ending, write_ending
 from sandbox.dialects.json_text import split_thinking
-from sandbox.dialects.parts import one_way_scrolls, single_clicks, times, with_keys_held
+from sandbox.dialects.parts import DIRECTIONS, one_way_scrolls, single_clicks, times, with_keys_held
 from sandbox.dialects.protocol import (
     Inexpressible,
     ParsedTurn,
@@ -75,7 +75,6 @@ _WRITTEN: dict[tuple[Button, int], str] = {
     ("left", 2): "left_double",
     ("right", 1): "right_single",
 }
-_DIRECTIONS: dict[str, tuple[int, int]] = {"up": (0, 1), "down": (0, -1), "left": (-1, 0), "right": (1, 0)}
 _FOR_PHONES = ("long_press", "open_app", "press_home", "press_back")
 _POINT_NAMES = ("start_box", "point", "start_point", "box", "start")
 _END_NAMES = ("end_box", "end_point", "end")
@@ -188,9 +187,9 @@ x goes up to {width} and y up to {height}."""
 
     def _scroll(self, call: _Arguments, view: View) -> Action:
         word = call.text("direction").strip().lower()
-        if word not in _DIRECTIONS:
-            raise Rejected(f"direction: must be one of {', '.join(_DIRECTIONS)}, not {word[:40]!r}")
-        dx, dy = (SCROLL_CLICKS * each for each in _DIRECTIONS[word])
+        if word not in DIRECTIONS:
+            raise Rejected(f"direction: must be one of {', '.join(DIRECTIONS)}, not {word[:40]!r}")
+        dx, dy = (SCROLL_CLICKS * each for each in DIRECTIONS[word])
         return Scroll(point=self._point(call, _POINT_NAMES, view), dx=dx, dy=dy)
 
     def _required(self, call: _Arguments, names: tuple[str, ...], view: View) -> Point:

@@ -121,7 +121,7 @@ ACTIONS: dict[str, tuple[Action, ...]] = {
 }
 
 # What a declared loss takes away: single clicks are not joined to a triple one.
-_NO_TRIPLE = {"openai", "openai-preview", "uitars", "uitars-v1", "anthropic-20241022"}
+_NO_TRIPLE = {"openai", "openai-preview", "uitars", "uitars-v1", "anthropic-20241022", "browsergym", "cua-bench"}
 
 
 def _cases() -> dict[tuple[str, str], tuple[Action, ...]]:

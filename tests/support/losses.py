@@ -179,7 +179,78 @@ def _qwen(action: Action) -> tuple[Action, ...] | None:
     return (action,)
 
 
+def _bytebot(action: Action) -> tuple[Action, ...] | None:
+    if getattr(action, "button", "left") in ("back", "forward"):
+        return None
+    match action:
+        case Drag(path=(_,)):
+            return _held(action, *_strokes(action))
+        case Scroll() if action.dx and action.dy:
+            return _two_scrolls(action)
+        case Press(keys=keys, hold_s=seconds) if seconds:
+            return _around(keys, (_milliseconds(seconds),))
+        case Wait(seconds=seconds):
+            return (_milliseconds(seconds),)
+    return (action,)
+
+
+def _browsergym(action: Action) -> tuple[Action, ...] | None:
+    if getattr(action, "button", "left") in ("back", "forward"):
+        return None
+    match action:
+        case Click(point=None) | ButtonDown(point=None) | ButtonUp(point=None) | Drag(path=(_,)):
+            return None
+        case Click(point=point, button=button, clicks=clicks):
+            plain = Click(point=point, button=button, clicks=clicks)
+            return _held(action, *(_single(plain) if clicks == 3 else (plain,)))
+        case Drag(path=(_, _) as path, button="left"):
+            return _held(action, Drag(path=path))
+        case Drag(path=(start, *middle, end), button=button):
+            moves = (Move(point=point) for point in middle)
+            return _held(action, ButtonDown(point=start, button=button), *moves, ButtonUp(point=end, button=button))
+        case Scroll():
+            move = [] if action.point is None else [Move(point=action.point)]
+            return _held(action, *move, Scroll(dx=action.dx, dy=action.dy))
+        case Press(keys=keys, hold_s=seconds) if seconds:
+            return _around(keys, (_milliseconds(seconds),))
+        case Wait(seconds=seconds):
+            return (_milliseconds(seconds),)
+        case Screenshot():
+            return (Wait(seconds=0),)
+    return (action,)
+
+
+def _cua_bench(action: Action) -> tuple[Action, ...] | None:
+    match action:
+        case ButtonDown() | ButtonUp() | KeyDown() | KeyUp():
+            return None
+        case Click(point=None) | Click(button="back" | "forward") | Click(modifiers=(_, *_)):
+            return None
+        case Click():
+            joined = action.clicks == 1 or (action.button, action.clicks) == ("left", 2)
+            return (action,) if joined else _single(action)
+        case Drag() if action.button != "left" or len(action.path) != 2 or action.modifiers:
+            return None
+        case Scroll(modifiers=(_, *_)):
+            return None
+        case Scroll(dx=dx, dy=dy):
+            turns = _two_scrolls(Scroll(dx=dx, dy=dy)) if dx and dy else (Scroll(dx=dx, dy=dy),)
+            return turns if action.point is None else (Move(point=action.point), *turns)
+        case Press(hold_s=seconds) if seconds:
+            return None
+        case Screenshot():
+            return (Wait(seconds=0),)
+        case Infeasible():
+            return (Infeasible(),)
+        case Answer():
+            return (Done(),)
+    return (action,)
+
+
 _FAMILIES = {
+    "bytebot": _bytebot,
+    "browsergym": _browsergym,
+    "cua-bench": _cua_bench,
     "compact": _compact,
     "pyautogui": _pyautogui,
     "computer13": _computer13,
@@ -213,6 +284,10 @@ def _held(action: Click | Drag | Scroll, *body: Action) -> tuple[Action, ...]:
 
 def _around(keys: tuple[str, ...], body: Iterable[Action]) -> tuple[Action, ...]:
     return (*(KeyDown(key=key) for key in keys), *body, *(KeyUp(key=key) for key in reversed(keys)))
+
+
+def _milliseconds(seconds: float) -> Wait:
+    return Wait(seconds=round(seconds * 1000) / 1000)
 
 
 def _times(total: float, each: float) -> int:

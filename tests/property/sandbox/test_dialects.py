@@ -250,6 +250,9 @@ CLICKS: dict[str, str] = {
     "computer13": '{{"action_type": "CLICK", "x": {}, "y": {}}}',
     "openai": '{{"type": "computer_call", "action": {{"type": "click", "button": "left", "x": {}, "y": {}}}}}',
     "anthropic": '{{"action": "left_click", "coordinate": [{}, {}]}}',
+    "bytebot": '{{"action": "click_mouse", "coordinates": {{"x": {}, "y": {}}}}}',
+    "browsergym": "mouse_click({}, {})",
+    "cua-bench": "Click({}, {})",
     "uitars": "click(start_box='({},{})')",
     "qwen": '{{"name": "computer_use", "arguments": {{"action": "left_click", "coordinate": [{}, {}]}}}}',
 }

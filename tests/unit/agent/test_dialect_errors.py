@@ -22,6 +22,9 @@ BROKEN = {
     "computer13": '{"action_type": "JUMP"}',
     "openai": '{"type": "computer_call", "call_id": "call_1", "action": {"type": "jump"}}',
     "anthropic": '{"type": "tool_use", "id": "toolu_1", "name": "computer", "input": {"action": "jump"}}',
+    "bytebot": '{"type": "tool_use", "id": "toolu_1", "name": "computer_jump", "input": {}}',
+    "browsergym": "jump(1, 2)",
+    "cua-bench": "Jump(x=1, y=2)",
     "uitars": "Action: jump()",
     "qwen": '<tool_call>{"name": "computer_use", "arguments": {"action": "jump"}}</tool_call>',
 }
