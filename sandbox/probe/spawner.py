@@ -19,10 +19,8 @@ a fork under the asked uid: reading a file as the desktop's user needs no new pr
 from __future__ import annotations
 
 import array
-import errno
 import json
 import os
-import resource
 import selectors
 import signal
 import socket
@@ -30,7 +28,8 @@ import sys
 import time
 from typing import Any
 
-from sandbox.probe import server, userside
+from sandbox.probe import server
+from sandbox.probe.starter import Starter, StartFailed, read_problem
 
 __all__ = ["Spawner", "main"]
 
@@ -39,14 +38,8 @@ PROBE_RESTARTS = 5
 NO_ROOM = 75
 LOG_LIMIT = 1 << 18
 """Bytes of what the X server, the probe and the session print that are kept: the log lies on the host's disk."""
-RESERVED_PIDS = 24
-"""Of the desktop's processes and threads, those that its user cannot have: the probe's, the X server's, root's."""
 FRAMEBUFFER_DIR = "/run/frontdesk/fb"
 SESSION = "/usr/lib/frontdesk/session"
-
-
-class SpawnFailed(Exception):
-    """A program could not be started; the message says why."""
 
 
 class Spawner:
@@ -59,7 +52,6 @@ class Spawner:
 
     def __init__(self, config: dict[str, Any]) -> None:
         self._config = config
-        self._uids: dict[str, int] = config["uids"]
         self._selector = selectors.DefaultSelector()
         self._wake_r, self._wake_w = os.pipe()
         os.set_blocking(self._wake_r, False)
@@ -69,6 +61,7 @@ class Spawner:
         os.set_blocking(self._log_r, False)
         self._selector.register(self._log_r, selectors.EVENT_READ)
         self._log_left = LOG_LIMIT
+        self._starter = Starter(config["uids"], config["pids"], self._log_w)
         self._xserver = self._probe = self._session = 0
         self._framebuffer = -1
         self._link: socket.socket | None = None
@@ -109,7 +102,7 @@ class Spawner:
 
     def _furnish_home(self, skeleton: str) -> None:
         home = self._config["env"]["user"]["HOME"]
-        pid = self._start("user", ["@", "furnish", skeleton, home], {}, "/")
+        pid = self._starter.start("user", ["@", "furnish", skeleton, home], {}, "/")
         if os.waitpid(pid, 0)[1] != 0:
             self._forward_log()
             raise SystemExit(f"{home} cannot be filled from {skeleton}")
@@ -121,7 +114,7 @@ class Spawner:
         argv += [f"{self._config['width']}x{self._config['height']}x24", "-dpi", str(self._config["dpi"])]
         argv += ["-fbdir", FRAMEBUFFER_DIR, "-nolisten", "tcp", "-nolisten", "local", "-ac", "-noreset"]
         argv += ["-s", "0", "-maxclients", "512"]
-        self._xserver = self._start("xserver", argv, self._config["env"]["root"], "/")
+        self._xserver = self._starter.start("xserver", argv, self._config["env"]["root"], "/")
         os.close(ready_w)
         ready = b""
         while not ready.endswith(b"\n"):
@@ -143,7 +136,7 @@ class Spawner:
         pid = os.fork()
         if pid == 0:
             try:
-                self._become("xserver")
+                self._starter.become("xserver")
                 descriptor = os.open(f"{FRAMEBUFFER_DIR}/Xvfb_screen0", os.O_RDONLY)
                 socket.send_fds(theirs, [b"."], [descriptor])
             finally:
@@ -178,7 +171,7 @@ class Spawner:
                 ours.close()
                 os.dup2(self._log_w, 1)
                 os.dup2(self._log_w, 2)
-                self._become("probe")
+                self._starter.become("probe")
                 server.serve(self._config, self._framebuffer, theirs, dict(self._facts))
                 code = 0
             except BaseException as error:  # noqa: BLE001 - the child must never return into the parent's loop
@@ -191,88 +184,9 @@ class Spawner:
         self._selector.register(ours, selectors.EVENT_READ)
         return True
 
-    def _become(self, who: str) -> None:
-        """Change to a uid for good. The kernel marks the process untraceable until it executes a program."""
-        uid = 0 if who == "root" else self._uids[who]
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        if who == "user":
-            # When the desktop runs out of memory, its applications go before the probe and the X server.
-            with open("/proc/self/oom_score_adj", "w") as handle:
-                handle.write("600")
-            room = self._config["pids"] - RESERVED_PIDS
-            resource.setrlimit(resource.RLIMIT_NPROC, (room, room))  # counted per uid, and this uid is the desktop's
-        os.setgroups([])
-        os.setresgid(uid, uid, uid)
-        os.setresuid(uid, uid, uid)
-
-    def _start(self, who: str, argv: list[str], env: dict[str, str], cwd: str) -> int:
-        """Start a program of the desktop itself and return its pid.
-
-        Raises:
-            SpawnFailed: it could not be executed.
-        """
-        pid, error_r = self._fork(who, argv, env, cwd, None)
-        problem = _read_problem(error_r)
-        if problem is not None:
-            raise SpawnFailed(problem[0])
-        return pid
-
-    def _fork(self, who: str, argv: list[str], env: dict[str, str], cwd: str, fds: list[int] | None) -> tuple[int, int]:
-        """Fork a session of its own that becomes argv.
-
-        Returns:
-            The pid, and a descriptor that gives the reason if it cannot become argv and then ends, however it goes. A
-            child under the desktop's uid can be stopped by the desktop before that, so do not wait for it there.
-
-        Raises:
-            SpawnFailed: there is no room for a process.
-        """
-        error_r, error_w = os.pipe()
-        try:
-            pid = os.fork()
-        except OSError as error:  # the desktop is at its limit of processes or memory
-            os.close(error_r)
-            os.close(error_w)
-            raise SpawnFailed(f"the desktop has no room for another process: {error.strerror}") from error
-        if pid == 0:
-            try:
-                self._child(who, argv, env, cwd, fds, error_w)
-            except BaseException as error:  # noqa: BLE001 - a forked child must end here
-                reason, code = (error.strerror, error.errno) if isinstance(error, OSError) else (error, 0)
-                os.write(error_w, f"{code} {reason}".encode()[:4000])
-            finally:
-                os._exit(127)
-        os.close(error_w)
-        return pid, error_r
-
-    def _child(
-        self, who: str, argv: list[str], env: dict[str, str], cwd: str, fds: list[int] | None, started: int
-    ) -> None:
-        """Become the program. The start is over when `started` is closed, which executing a program does."""
-        os.setsid()
-        if fds is not None:
-            for number, fd in enumerate(fds):
-                os.dup2(fd, number)
-        else:
-            null = os.open("/dev/null", os.O_RDWR)
-            for number, fd in enumerate((null, self._log_w, self._log_w)):
-                os.dup2(fd, number)
-        self._become(who)
-        try:
-            os.chdir(cwd)
-        except OSError as error:
-            raise OSError(error.errno, f"cannot work in {cwd}: {error.strerror}") from error
-        if argv[0] == "@":
-            os.close(started)
-            os._exit(userside.call(argv[1], argv[2:]))
-        for ignored_by_python in (signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(ignored_by_python, signal.SIG_DFL)
-        os.execvpe(argv[0], argv, env)
-
     def _start_session(self) -> None:
         home = self._config["env"]["user"]["HOME"]
-        self._session = self._start("user", [SESSION], self._config["env"]["user"], home)
+        self._session = self._starter.start("user", [SESSION], self._config["env"]["user"], home)
 
     # -- serving ------------------------------------------------------------------------------------------------
 
@@ -325,7 +239,7 @@ class Spawner:
         self._facts["probe_restarts"] = str(int(self._facts["probe_restarts"]) + 1)
         self._facts["probe_last_end"] = _ending(code)
         for pid, detached in self._owned.items():
-            if not detached:  # nobody is left who waits for it
+            if not detached and pid not in self._ended:  # nobody is left who waits for it
                 _kill_group(pid, signal.SIGKILL)
         self._owned.clear()
         for fd in self._starting:
@@ -372,8 +286,8 @@ class Spawner:
             who = message["user"]
             env = {**self._config["env"][who], **message["env"]}
             cwd = message["cwd"] or self._config["env"][who]["HOME"]
-            pid, error_r = self._fork(who, message["argv"], env, cwd, fds)
-        except SpawnFailed as error:
+            pid, error_r = self._starter.fork(who, message["argv"], env, cwd, fds)
+        except StartFailed as error:
             self._send({"ref": message["ref"], "error": str(error), "full": True})
             return
         except (KeyError, TypeError) as error:
@@ -387,7 +301,7 @@ class Spawner:
         """Tell the probe how a start went."""
         ref, pid = self._starting.pop(fd)
         self._selector.unregister(fd)
-        problem, status = _read_problem(fd), self._ended.pop(pid, None)
+        problem, status = read_problem(fd), self._ended.pop(pid, None)
         if problem is not None:
             del self._owned[pid]
             self._send({"ref": ref, "error": problem[0], "full": problem[1]})
@@ -396,18 +310,6 @@ class Spawner:
         if status is not None:
             del self._owned[pid]
             self._send({"exit": pid, "status": status})
-
-
-def _read_problem(fd: int) -> tuple[str, bool] | None:
-    """Why a forked child could not start, and whether for want of room; None when it went well."""
-    try:
-        code, _, reason = os.read(fd, 4096).decode().partition(" ")
-    finally:
-        os.close(fd)
-    if not code:
-        return None
-    full = int(code) in (errno.EAGAIN, errno.ENOMEM)
-    return (f"the desktop has no room for another process: {reason}" if full else reason), full
 
 
 def _receive(link: socket.socket) -> tuple[bytes, list[int]]:
