@@ -89,6 +89,7 @@ class SpawnerLink:
         self._waiting: dict[int, threading.Event] = {}
         self._processes: dict[int, Process] = {}
         self._early: dict[int, int] = {}
+        self._abandoned: set[int] = set()
         self._next = 0
         self.facts = facts
         """What became of the X server and the session, probe restarts."""
@@ -107,12 +108,15 @@ class SpawnerLink:
                     process = self._processes.pop(message["exit"], None)
                     if process is not None:
                         process.finish(message["status"])
+                    elif message["exit"] in self._abandoned:  # its pid may soon be another's
+                        self._abandoned.remove(message["exit"])
                     else:  # it ended before its pid was taken note of
                         self._early[message["exit"]] = message["status"]
                 elif message["ref"] in self._waiting:
                     self._replies[message["ref"]] = message
                     self._waiting[message["ref"]].set()
                 elif "pid" in message:  # nobody waits any more
+                    self._abandoned.add(message["pid"])
                     self._kill(message["pid"], signal.SIGKILL)
 
     def display_ready(self) -> None:
@@ -141,7 +145,6 @@ class SpawnerLink:
         with self._lock:
             self._next += 1
             ref = self._next
-            event = self._waiting[ref] = threading.Event()
         request = {"op": "spawn", "ref": ref, "argv": argv, "user": user, "cwd": cwd, "env": env}
         request["detached"] = detached
         data = json.dumps(request).encode()
@@ -149,6 +152,9 @@ class SpawnerLink:
             raise CommandFailed(
                 f"the command is {len(data)} bytes long; the limit is {MAX_REQUEST}: put data in a file"
             )
+        event = threading.Event()
+        with self._lock:
+            self._waiting[ref] = event
         self._link.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
         event.wait(START_TIMEOUT_S)
         with self._lock:

@@ -7,6 +7,7 @@ caller being able to give up on it (the caller's deadline closes the connection,
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import os
@@ -353,9 +354,8 @@ def serve(config: dict[str, Any], framebuffer: int, spawner: socket.socket, fact
     link.display_ready()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     pending = f"{SOCKET}.new"
-    for stale in (pending,):
-        if os.path.exists(stale):
-            os.unlink(stale)
+    with contextlib.suppress(FileNotFoundError):  # of a probe that died just here
+        os.unlink(pending)
     listener.bind(pending)
     listener.listen(64)
     os.rename(pending, SOCKET)  # whoever sees the socket can connect to it
