@@ -2,10 +2,10 @@
 
 ::
 
-    attempt -> 200, a completion ........................ the reply
-            -> 200, something else; 4xx but 408, 429 .... PolicyError at once: trying again would not help
-            -> 408, 429, 5xx, no connection, timeout .... wait (Retry-After, or twice as long as before), try again;
-                                                          PolicyError once the wait would pass the deadline
+    attempt -> 200, a completion ............... the reply
+            -> 200, something else; other 4xx .. PolicyError at once: trying again would not help
+            -> 408, 409, 425, 429, 5xx, ........ wait (Retry-After, or twice as long as before), try again;
+               no connection, timeout            PolicyError once the wait would pass the deadline
 
 The key goes into one header and nowhere else: it is cut out of every message, also where a server repeats it.
 """
