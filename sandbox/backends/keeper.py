@@ -105,15 +105,9 @@ class Keeper:
             try:
                 self._launch(request)
             except (OSError, CgroupUnavailable) as error:
-                self._emit({"id": request["id"], "error": str(error)})
+                _tell_owner({"id": request["id"], "error": str(error)})
         elif request["op"] == "kill" and request["id"] in self._held:
             self._end(request["id"])
-
-    def _emit(self, event: dict[str, Any]) -> None:
-        try:
-            os.write(1, json.dumps(event).encode() + b"\n")
-        except OSError:
-            pass  # the owner is gone; standard input will say so
 
     def _launch(self, request: dict[str, Any]) -> None:
         desktop_id, spec = request["id"], request["spec"]
@@ -134,7 +128,7 @@ class Keeper:
             shutil.rmtree(directory, ignore_errors=True)
             raise
         self._held[desktop_id] = Held(pid=pid, directory=directory, cgroup=cgroup, slot=slot)
-        self._emit({"id": desktop_id, "pid": pid, "uids": uids.as_dict()})
+        _tell_owner({"id": desktop_id, "pid": pid, "uids": uids.as_dict()})
 
     def _fork(
         self, request: dict[str, Any], spec: dict[str, Any], directory: Path, cgroup: Cgroup, uids: Uids, config: bytes
@@ -196,13 +190,20 @@ class Keeper:
                 if time.monotonic() - held.ending_since < END_TIMEOUT_S:
                     held.cgroup.kill()
                     continue
-                self._emit({"id": desktop_id, "stuck": True})
+                _tell_owner({"id": desktop_id, "stuck": True})
             event = {"id": desktop_id, "gone": True, "status": held.status, "oom_kills": oom_kills}
             event["log"] = _tail(held.directory / "log")
             shutil.rmtree(held.directory, ignore_errors=True)
             held.slot.close()
             del self._held[desktop_id]
-            self._emit(event)
+            _tell_owner(event)
+
+
+def _tell_owner(event: dict[str, Any]) -> None:
+    try:
+        os.write(1, json.dumps(event).encode() + b"\n")
+    except OSError:
+        pass  # the owner is gone; standard input will say so
 
 
 def _tail(log: Path) -> str:
@@ -223,10 +224,10 @@ def main() -> int:
         stage_code(directory / "code")
     except (OSError, CgroupUnavailable) as error:  # a full disk, say
         shutil.rmtree(directory, ignore_errors=True)
-        os.write(1, json.dumps({"error": str(error)}).encode() + b"\n")
+        _tell_owner({"error": str(error)})
         return 1
     keeper = Keeper(directory, hierarchy)
-    os.write(1, b'{"ready": true}\n')
+    _tell_owner({"ready": True})
     keeper.run()
     shutil.rmtree(directory, ignore_errors=True)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,23 @@ def test_a_keeper_that_cannot_stage_the_probe_says_why_and_leaves_nothing(tmp_pa
     ran = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (1, "")
     assert set(json.loads(ran.stdout)) == {"error"}
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_a_keeper_whose_owner_is_gone_before_it_is_ready_leaves_nothing(blocked: bool, tmp_path: Path) -> None:
+    directory = tmp_path / "frontdesk-1-x"
+    directory.mkdir()
+    if blocked:
+        (directory / "code").write_text("in the way")
+    reader, writer = os.pipe()
+    os.close(reader)
+    argv = [sys.executable, "-I", "-S", "-c", local.KEEPER, str(directory), str(HOUSE)]
+    ran = subprocess.run(
+        argv, stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=30, check=False
+    )
+    os.close(writer)
+    assert ran.stderr == ""
     assert not directory.exists()
 
 
