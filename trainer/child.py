@@ -87,7 +87,11 @@ class Child:
         threading.Thread(
             target=self._read, args=(loop, self._connection), name=f"{self.name}-pipe", daemon=True
         ).start()
-        await started
+        try:
+            await started
+        except BaseException:  # cancelled, perhaps: nobody else would end it
+            process.kill()
+            raise
 
     async def call(self, method: str, *args: Any) -> Any:
         """Call a method of the service.

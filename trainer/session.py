@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from store import BlobStore, Catalog, Trajectory, TrajectoryStore
 from trainer.checkpoints import CheckpointStore
 from trainer.config import RunConfig
 from trainer.engine_process import start_engine
+from trainer.learner import STATE_FILE
 from trainer.learner_process import start_learner
 from trainer.loop import OnlineLoop, desktops_of
 from trainer.losses import ClipRange
@@ -101,55 +103,64 @@ class Session:
         checkpoints = CheckpointStore(directory.checkpoints)
         checkpoint = checkpoints.latest()
         self.watcher.phase("Practising", practice.updates)
-        learner = await start_learner(
-            start,
-            practice.learner,
-            config.harness,
-            clip=ClipRange(low=practice.clip_low, high=practice.clip_high),
-            blobs=self.blobs_at,
-            weights=directory.weights(),
+        version, step = _where(checkpoint)
+        # Starting either takes as long as importing torch.
+        learner, engine = await asyncio.gather(
+            start_learner(
+                start,
+                practice.learner,
+                config.harness,
+                clip=ClipRange(low=practice.clip_low, high=practice.clip_high),
+                blobs=self.blobs_at,
+                weights=directory.weights(),
+            ),
+            start_engine(checkpoint or start, version=version),
         )
         try:
-            version, extra = (0, None) if checkpoint is None else await learner.restore(checkpoint)
-            engine = await start_engine(checkpoint or start, version=version)
-            try:
-                step = 0 if extra is None else int(extra["step"])
-                log = MetricsLog(
-                    [
-                        JsonlSink(self.root / "metrics.jsonl", resume_step=step),
-                        TensorboardSink(self.root / "tensorboard", resume_step=step),
-                    ]
+            extra = None if checkpoint is None else (await learner.restore(checkpoint))[1]
+            log = MetricsLog(
+                [
+                    JsonlSink(self.root / "metrics.jsonl", resume_step=step),
+                    TensorboardSink(self.root / "tensorboard", resume_step=step),
+                ]
+            )
+            with log:
+                loop = OnlineLoop(
+                    config,
+                    self.tasks,
+                    directory,
+                    desktops_of(self.hub, self.store, self.blobs),
+                    self.store,
+                    self.blobs,
+                    engine,
+                    read_format(start),
+                    learner,
+                    log,
+                    version=version,
+                    shuffle=self.shuffle,
+                    watched=[engine.child.over, learner.child.over],
+                    on_view=self.watcher.view,
+                    on_sampled=self._keep_sampler,
                 )
-                with log:
-                    loop = OnlineLoop(
-                        config,
-                        self.tasks,
-                        directory,
-                        desktops_of(self.hub, self.store, self.blobs),
-                        self.store,
-                        self.blobs,
-                        engine,
-                        read_format(start),
-                        learner,
-                        log,
-                        version=version,
-                        shuffle=self.shuffle,
-                        watched=[engine.child.over, learner.child.over],
-                        on_view=self.watcher.view,
-                        on_sampled=self._keep_sampler,
-                    )
-                    if extra is not None:
-                        loop.restore(extra)
-                    await loop.run()
-            finally:
-                await engine.close()
+                if extra is not None:
+                    loop.restore(extra)
+                await loop.run()
         finally:
+            await engine.close()
             await learner.close()
         return checkpoints.latest() or start
 
     def _keep_sampler(self, sampler: Sampler) -> None:
         if self.catalog is not None and isinstance(sampler, FrontierSampler):
             keep_sampler(self.catalog, self.root.name, sampler)
+
+
+def _where(checkpoint: Path | None) -> tuple[int, int]:
+    """Version and step of a checkpoint of practice."""
+    if checkpoint is None:
+        return 0, 0
+    version: int = json.loads((checkpoint / STATE_FILE).read_text("utf-8"))["version"]
+    return version, CheckpointStore.step(checkpoint)
 
 
 def last_checkpoint(root: Path) -> Path | None:

@@ -41,6 +41,13 @@ class Echo:
         pass
 
 
+class Slow:
+    """Takes long to make."""
+
+    def __init__(self) -> None:
+        time.sleep(60)
+
+
 async def start(word: str = "hi") -> Child:
     child = Child("echo", Echo, word)
     await child.start()
@@ -64,6 +71,18 @@ async def test_calls_are_answered_in_their_own_time() -> None:
 async def test_a_service_that_cannot_be_made_is_the_starters_error() -> None:
     with pytest.raises(ValueError, match="no such word"):
         await start("refuse")
+
+
+async def test_a_start_that_is_cancelled_leaves_no_process() -> None:
+    child = Child("echo", Slow)
+    starting = asyncio.create_task(child.start())
+    while child.pid is None:
+        await asyncio.sleep(0.01)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    with pytest.raises(ChildDied, match="SIGKILL"):
+        await asyncio.wait_for(child.over, 10)
 
 
 async def test_a_killed_process_fails_its_calls_and_says_how_it_ended() -> None:
