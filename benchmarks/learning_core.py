@@ -32,7 +32,7 @@ from trainer.widgets import GroundingLabel, grounding_labels
 WINDOW, DELTA = 3, 2
 TURNS = 8
 CONCURRENT = (1, 4, 8)
-WARM_CPU_S = (15, 30, 60)
+WARM_CPU_S = (30, 60, 120)
 EPISODES = 2
 """Demonstrations of one update."""
 TRIED = 200
@@ -40,6 +40,7 @@ TRIED = 200
 POINTING = 0.2
 """Weight of the exercises in pointing beside the demonstrations."""
 GROUNDING = 0.3
+"""Weight of the dense grounding loss."""
 
 
 def run(bench: Bench) -> Result:
