@@ -2,7 +2,7 @@
 
 ::
 
-    Rollout (id fixed by the plan) -> in the catalog already? skip : lease a fresh desktop -> episode -> commit
+    Rollout (id fixed by the plan) -> kept already? skip : lease a fresh desktop -> episode -> commit
 
 Guarantees: an attempt that was committed is never run again, so an interrupted run goes on where it was; an attempt
 without a desktop is an infra_error like any other, never a gap; Ctrl-C loses only the attempts in flight.
@@ -88,7 +88,8 @@ def _load(store: TrajectoryStore, trajectory_id: str) -> Trajectory | None:
     try:
         return store.load(trajectory_id)
     except TrajectoryMissing:
-        return None
+        # One that was killed between its record and its row is there: made again, its record would be refused.
+        return store.load(trajectory_id) if store.recover([trajectory_id]).added else None
 
 
 async def _attempt(rollout: Rollout, hub: Hub, blobs: BlobStore) -> Trajectory:

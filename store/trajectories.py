@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -116,14 +116,22 @@ class TrajectoryStore:
             raise TrajectoryCorrupt(f"{path} is not the record that the catalog names; it was changed after its commit")
         return _from_json(data, path)
 
-    def recover(self) -> Recovery:
+    def recover(self, ids: Collection[str] | None = None) -> Recovery:
         """Give a row to every record that a crash left without one, and remove temporary files.
 
         Safe while others commit. Run it when work starts again after a crash.
+
+        Args:
+            ids: the trajectories to look at; None looks at every one.
         """
+        query = select(col(EpisodeRow.id))
         with self._catalog.session(read_only=True) as session:
-            rows = set(session.exec(select(col(EpisodeRow.id))))
-        records = dict(self._records())
+            rows = set(session.exec(query if ids is None else query.where(col(EpisodeRow.id).in_(ids))))
+        # Looked for after the rows, so that every row's record is there to be found.
+        if ids is None:
+            records = dict(self._records())
+        else:
+            records = {name: path for name in ids if (path := self._path(name)).exists()}
         added, unreadable = [], []
         for trajectory_id in sorted(records.keys() - rows):
             try:

@@ -12,6 +12,8 @@ from sandbox.desktop import DesktopSpec
 from sandbox.errors import BootFailed, ImageError
 from sandbox.hub import Hub
 from store import BlobStore, Catalog, Home, Trajectory, TrajectoryStore
+from store.errors import CatalogError
+from store.tables import EpisodeRow
 from tests.support.desktop import FakeBackend
 from tests.support.policy import FakePolicy
 from tests.support.task import FakeTask
@@ -79,6 +81,21 @@ async def test_an_attempt_that_was_kept_is_not_made_again(place: Place) -> None:
     assert again[:2] == first
     assert sorted(place.ended) == [("a", "pass", True), ("b", "pass", True), ("c", "pass", False)]
     assert len(place.backend.calls("boot")) == 3
+
+
+async def test_an_attempt_killed_before_its_row_was_written_is_not_made_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(row: EpisodeRow) -> bool:
+        raise CatalogError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place.catalog, "add_episode", killed)
+        with pytest.raises(CatalogError):
+            await place.run("a")
+    assert not place.catalog.episodes()
+    await place.run("a", "b")
+    assert sorted(place.ended) == [("a", "pass", True), ("b", "pass", False)]
 
 
 async def test_what_is_interrupted_keeps_what_had_ended(place: Place) -> None:

@@ -154,8 +154,13 @@ def test_two_writers_of_one_id_cannot_replace_each_other(
     assert store.load("ep-1").seed_env == 1
 
 
+@pytest.mark.parametrize("ids", [None, ["cut/é"]])
 def test_recover_adds_the_row_that_a_crash_left_out(
-    store: TrajectoryStore, blobs: BlobStore, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+    ids: list[str] | None,
+    store: TrajectoryStore,
+    blobs: BlobStore,
+    catalog: Catalog,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole, cut = make_trajectory("whole"), make_trajectory("cut/é", frames=(blobs.put(b"x"),), outcome="infra_error")
     store.commit(whole)
@@ -170,7 +175,8 @@ def test_recover_adds_the_row_that_a_crash_left_out(
     with pytest.raises(TrajectoryMissing):
         store.load("cut/é")
     assert store.live_blobs() == cut.blobs  # gc must not take what recovery will need
-    report = store.recover()
+    assert store.recover(["whole", "no such"]).added == ()
+    report = store.recover(ids)
     assert (report.added, report.lost, report.unreadable) == (("cut/é",), (), ())
     assert store.load("cut/é") == cut
     assert catalog.episode("cut/é").reward is None
