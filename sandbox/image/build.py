@@ -45,9 +45,9 @@ _DPKG_OPTIONS = (
     "path-include=/usr/share/locale/en*",
 )
 _APT_OPTIONS = ('Apt::Install-Recommends "false"', 'Acquire::Languages "none"', 'Acquire::Retries "3"')
-# What a build leaves that belongs to the build machine (its mirror, its name server, its name) or is only a cache.
 _LEAST_FREE_BYTES = 1 << 29
 """No image fits in less, and apt, whose index does not fit, waits for ever rather than fail."""
+# What a build leaves that belongs to the build machine (its mirror, its name server, its name) or is only a cache.
 _SCRUBBED = (
     "etc/apt/sources.list",
     "etc/apt/sources.list.d/*",
