@@ -35,6 +35,7 @@ __all__ = ["LocalBackend", "LocalDesktop"]
 log = logging.getLogger(__name__)
 
 POLL_S = 0.004
+START_TIMEOUT_S = 15.0
 CLOSE_TIMEOUT_S = 15.0
 NEWS_S = 1.0
 """How long the news of a desktop's end may take, from its last process to here."""
@@ -167,6 +168,12 @@ class LocalBackend:
         if self._closed:
             return
         self._closed = True
+        async with self._starting:  # a keeper that is just being started is ended like any other
+            await self._end_keeper()
+        for client in self._clients.values():
+            await client.close()
+
+    async def _end_keeper(self) -> None:
         if self._keeper is not None:
             assert self._keeper.stdin is not None
             self._keeper.stdin.close()
@@ -178,8 +185,6 @@ class LocalBackend:
                 await self._keeper.wait()
         if self._reader is not None:
             await self._reader
-        for client in self._clients.values():
-            await client.close()
 
     # -- the keeper ---------------------------------------------------------------------------------------------
 
@@ -195,8 +200,17 @@ class LocalBackend:
                 self._hierarchy = find_hierarchy()
             except CgroupUnavailable as error:
                 raise errors.MissingRequirement(str(error), fix="see `frontdesk doctor`") from error
-            self._directory.mkdir(parents=True, mode=0o700)
-            package_root = Path(__file__).resolve().parent.parent.parent
+            keeper = await self._launch_keeper()
+            assert keeper.stdout is not None
+            self._keeper = keeper
+            self._reader = asyncio.create_task(self._listen(keeper.stdout))
+            return keeper
+
+    async def _launch_keeper(self) -> asyncio.subprocess.Process:
+        """Start the keeper and wait until it is ready; nothing is left of one that does not come to that."""
+        self._directory.mkdir(parents=True, mode=0o700)
+        keeper = None
+        try:
             keeper = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-I",
@@ -204,23 +218,28 @@ class LocalBackend:
                 "-c",
                 KEEPER,
                 str(self._directory),
-                str(package_root),
+                str(Path(__file__).resolve().parent.parent.parent),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 start_new_session=True,
                 cwd="/",
             )
-            self._keeper = keeper
             assert keeper.stdout is not None
-            first = await keeper.stdout.readline()
+            async with asyncio.timeout(START_TIMEOUT_S):
+                first = await keeper.stdout.readline()
             answer = json.loads(first) if first else {"error": "their keeper process ended at once"}
             if "error" in answer:
-                await keeper.wait()
-                self._keeper = None
-                shutil.rmtree(self._directory, ignore_errors=True)
                 raise errors.DesktopError(f"cannot hold desktops in {self._runtime_dir}: {answer['error']}")
-            self._reader = asyncio.create_task(self._listen(keeper.stdout))
             return keeper
+        except BaseException as error:
+            if keeper is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    keeper.kill()
+                await keeper.wait()
+            shutil.rmtree(self._directory, ignore_errors=True)
+            if isinstance(error, TimeoutError):
+                raise errors.DesktopError(f"the keeper was not ready within {START_TIMEOUT_S:g} s") from error
+            raise
 
     def _tell(self, keeper: asyncio.subprocess.Process, request: dict[str, Any]) -> None:
         assert keeper.stdin is not None

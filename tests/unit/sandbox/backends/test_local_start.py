@@ -1,0 +1,61 @@
+"""The start of a backend's keeper, given up in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from sandbox import errors
+from sandbox.backends import local
+from sandbox.backends.cgroups import Hierarchy
+from sandbox.image import ImageCache
+
+HANGS = "import os, sys, time; open(sys.argv[1] + '/pid', 'w').write(str(os.getpid())); time.sleep(600)"
+STARTS = """print('{"ready": true}', flush=True); import sys; sys.stdin.read()"""
+
+
+@pytest.fixture
+def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> local.LocalBackend:
+    """A backend whose keeper hangs before it is ready."""
+    monkeypatch.setattr(local, "KEEPER", HANGS)
+    monkeypatch.setattr(local, "find_hierarchy", lambda: Hierarchy)
+    return local.LocalBackend(ImageCache(tmp_path / "images"), tmp_path / "run")
+
+
+async def started(run: Path) -> int:
+    """The keeper's process, once it runs."""
+    async with asyncio.timeout(30):
+        while not (pids := [path.read_text() for path in run.glob("*/pid")]) or not pids[0]:
+            await asyncio.sleep(0.01)
+    return int(pids[0])
+
+
+async def test_a_boot_that_is_given_up_while_the_keeper_starts_leaves_a_backend_that_works(
+    backend: local.LocalBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = asyncio.create_task(backend._start_keeper())
+    pid = await started(tmp_path / "run")
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert list((tmp_path / "run").iterdir()) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    monkeypatch.setattr(local, "KEEPER", STARTS)
+    keeper = await backend._start_keeper()
+    assert backend._reader is not None
+    await backend.close()
+    assert keeper.returncode == 0
+
+
+async def test_a_keeper_that_hangs_at_its_start_is_given_up(
+    backend: local.LocalBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "START_TIMEOUT_S", 0.2)
+    with pytest.raises(errors.DesktopError, match="not ready within"):
+        await backend._start_keeper()
+    assert list((tmp_path / "run").iterdir()) == []
+    await backend.close()
