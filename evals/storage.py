@@ -1,14 +1,15 @@
 """What the state directory holds, what of it can go, and letting it go.
 
 What can go: blobs older than a day that no trajectory and no task refers to, images of earlier definitions,
-package files kept for builds, what killed builds and killed backends left. Trajectories, proofs and reports stay.
+package files kept for builds, what killed builds and killed backends left. Trajectories, proofs, runs and reports
+stay.
 
 An image is only removed while no desktop of this state directory lives, because a desktop reads it to its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +60,7 @@ def survey(home: Home, blobs: BlobStore, catalog: Catalog, trajectories: Traject
             num_free=len(leftovers),
             free_bytes=size,
         ),
+        _holding("training runs, ledgers of synthesis", home.runs),
         _holding("reports", home.reports),
     ]
 
@@ -100,20 +102,27 @@ def _outdated(images: ImageCache) -> list[Image]:
 
 
 def _holding(what: str, where: Path, *, num_free: int = 0, free_bytes: int = 0) -> Holding:
-    files = [path for path in _files(where) if not path.name.startswith(".")]
+    sizes = [
+        size for path in where.rglob("*") if not path.name.startswith(".") and (size := _file_size(path)) is not None
+    ]
     return Holding(
         what=what,
         where=where,
-        num=len(files),
-        size_bytes=sum(path.lstat().st_size for path in files),
+        num=len(sizes),
+        size_bytes=sum(sizes),
         num_free=num_free,
         free_bytes=free_bytes,
     )
 
 
-def _files(where: Path) -> Iterable[Path]:
-    return (path for path in where.rglob("*") if path.is_file() and not path.is_symlink())
-
-
 def _size(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in _files(folder))
+    return sum(_file_size(path) or 0 for path in folder.rglob("*"))
+
+
+def _file_size(path: Path) -> int | None:
+    """Bytes of a regular file; None of anything else, and of what is gone by now."""
+    try:
+        info = path.lstat()
+    except FileNotFoundError:
+        return None
+    return info.st_size if stat.S_ISREG(info.st_mode) else None

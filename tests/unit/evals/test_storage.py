@@ -107,3 +107,14 @@ async def test_what_builds_left_goes(place: Place) -> None:
     assert (held.num, held.free_bytes) == (2, 200)
     await place.collect()
     assert place.survey()["downloads and remains of builds"].num == 0
+
+
+async def test_runs_are_told_and_stay(place: Place) -> None:
+    checkpoint = place.home.runs / "train" / "first" / "weights"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_bytes(b"x" * 300)
+    (checkpoint.parent / "newest").symlink_to(checkpoint)
+    held = place.survey()["training runs, ledgers of synthesis"]
+    assert (held.num, held.size_bytes, held.num_free) == (1, 300, 0)
+    await place.collect()
+    assert checkpoint.exists()
