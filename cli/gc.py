@@ -32,8 +32,9 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Say what is stored and what can go; with --apply, remove that.
 
-        Episodes, proofs, runs and reports always stay. What goes is what nothing refers to any more: screenshots older than a
-        day without an episode, images of earlier definitions, downloads of image builds, remains of killed processes.
+        Episodes, proofs, runs and reports always stay. What goes is what nothing refers to any more: screenshots
+        older than a day without an episode, images of earlier definitions, downloads of image builds, remains of
+        killed processes.
         """
         from evals.storage import collect, survey
 
