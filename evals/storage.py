@@ -75,6 +75,7 @@ async def collect(home: Home, blobs: BlobStore, catalog: Catalog, trajectories: 
         await backend.close()
     if reaped:
         done.append(f"removed what {len(reaped)} dead desktops left")
+    trajectories.recover()  # what a killed commit left half done counts as live, or goes
     report = blobs.gc(_live_blobs(catalog, trajectories))
     done.append(f"removed {report.removed} blobs that nothing refers to")
     images = ImageCache(home.images)

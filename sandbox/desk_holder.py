@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict
 from sandbox.backends.local import LocalBackend, LocalDesktop
 from sandbox.desks import Desk, desk_file, process_start, write_desk
 from sandbox.desktop import DesktopSpec
-from sandbox.errors import DesktopError, MissingRequirement, SandboxError
+from sandbox.errors import DeadlineExceeded, DesktopError, MissingRequirement, SandboxError
 from sandbox.image import ImageCache
 from store import Home
 
@@ -99,6 +99,8 @@ async def _health(desktop: LocalDesktop) -> str | None:
     """Why the desktop is dead; None while it lives."""
     try:
         health = await desktop.health()
+    except DeadlineExceeded:
+        return None  # a busy machine; the next look tells
     except DesktopError as error:
         return str(error)
     return None if health.alive else f"its desktop died ({', '.join(f'{k}: {v}' for k, v in health.detail.items())})"

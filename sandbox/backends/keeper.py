@@ -135,7 +135,12 @@ class Keeper:
     ) -> int:
         config_r, config_w = os.pipe()
         log = os.open(directory / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            for fd in (config_r, config_w, log):
+                os.close(fd)
+            raise
         if pid == 0:
             code = 1
             try:

@@ -48,7 +48,9 @@ class Accessibility:
         Raises:
             AccessibilityUnavailable: the helper does not answer in time, twice died, or answers nonsense.
         """
-        with self._lock:
+        if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise AccessibilityUnavailable("the accessibility helper was busy with others until the deadline")
+        try:
             request = {"app": app, "max_nodes": max_nodes, "max_depth": MAX_DEPTH, "timeout_ms": APP_TIMEOUT_MS}
             for attempt in (1, 2):
                 if self._process is None or self._process.status is not None:
@@ -60,6 +62,8 @@ class Accessibility:
                     if attempt == 2:
                         raise AccessibilityUnavailable("the accessibility helper keeps ending") from error
             raise AssertionError("unreachable")
+        finally:
+            self._lock.release()
 
     def _start(self) -> None:
         self._stop()

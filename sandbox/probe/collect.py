@@ -121,8 +121,10 @@ class Collector:
             return _ok(text)
         values = {}
         for line in text.splitlines():
-            _schema, key, value = line.split(" ", 2)
-            values[key] = value
+            fields = line.split(" ", 2)
+            if len(fields) != 3:
+                return _not_ok("error", f"gsettings printed {line[:80]!r}")
+            values[fields[1]] = fields[2]
         return _ok(values)
 
     def _nodes(self, request: dict[str, Any], deadline: float) -> dict[str, Any]:
