@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 
 from agent.context import Context
-from agent.engines.tokens import CompactFormat, TokenStream, encode_text, expand_ids
+from agent.engines.tokens import CompactFormat, TokenStream, expand_ids
 from agent.harness import Harness
 from sandbox.dialects import get_dialect
 from sandbox.frame import Frame
@@ -105,7 +105,7 @@ def pointing_sequence(
     for text, widget in rng.sample(known, min(limit, len(known))):
         x, y = widget.center
         ids.append(vocabulary.special("<|act|>"))
-        reply = [*encode_text(vocabulary, text), *form.encode_reply(f"click {x} {y}")]
+        reply = form.encode_reply(f"# {text}\nclick {x} {y}")
         replies.append(range(len(ids), len(ids) + len(reply)))
         ids += reply
         trained += [len(ids) - 3, len(ids) - 2]

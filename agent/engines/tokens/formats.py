@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from agent.engines.tokens.grammar import Grammar, compact_grammar
 from agent.engines.tokens.images import ImagePlan
-from agent.engines.tokens.replies import action_start, decode_reply, encode_reply
+from agent.engines.tokens.replies import decode_reply, encode_reply, thought_mask
 from agent.engines.tokens.vocabulary import Vocabulary
 from agent.engines.tokens.words import encode_text
 
@@ -113,6 +113,5 @@ class CompactFormat:
         return decode_reply(self.vocabulary, [token for token in ids if token not in self.stop_ids])
 
     def action_mask(self, ids: Sequence[int]) -> list[bool]:
-        """True from the first verb on."""
-        start = action_start(self.vocabulary, ids)
-        return [index >= start for index in range(len(ids))]
+        """True on all but the words of thought."""
+        return [not thought for thought in thought_mask(self.vocabulary, ids)]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from agent.engines.tokens.replies import SHAPES
+from agent.engines.tokens.replies import POINTED, SHAPES
 from agent.engines.tokens.vocabulary import VERBS, Kind, Vocabulary
 
 __all__ = ["Grammar", "compact_grammar"]
@@ -64,9 +64,9 @@ class Grammar:
 
 @lru_cache(maxsize=8)
 def compact_grammar(vocabulary: Vocabulary, max_thought: int = 6) -> Grammar:
-    """One action of the compact dialect behind a thought of at most so many tokens, each verb with what it takes."""
+    """One action of the compact dialect with a thought of at most so many tokens, each verb with what it takes."""
     end = vocabulary.special("<|end|>")
-    newline = vocabulary.byte(0x0A)
+    thought = [token for token in vocabulary.of_kind(*_TEXT) if token != vocabulary.byte(0x0A)]
     moves: list[dict[int, int]] = [{} for _ in range(max_thought + 1)]
 
     def state(allowed: dict[int, int]) -> int:
@@ -79,25 +79,35 @@ def compact_grammar(vocabulary: Vocabulary, max_thought: int = 6) -> Grammar:
             after = state(dict.fromkeys(vocabulary.of_kind(kind), after))
         return after
 
+    def thinking(after: dict[int, int]) -> int:
+        """The state that allows a thought before what comes after it."""
+        first = state(dict(after))
+        for _ in range(max_thought):
+            first = state(after | dict.fromkeys(thought, first))
+        return first
+
     ended = state({end: _ENDED})
     text = state({end: _ENDED})
     moves[text] |= dict.fromkeys(vocabulary.of_kind(*_TEXT), text)
     some_text = state(dict.fromkeys(vocabulary.of_kind(*_TEXT), text))
     chord_or_text = state(moves[some_text] | dict.fromkeys(vocabulary.of_kind("chord"), ended))
-    starts = {shape: chain(shape) for shape in dict.fromkeys(SHAPES.values()) if shape != ("chord",)}
-    verbs = {}
+    shapes = {shape: chain(shape) for shape in dict.fromkeys(SHAPES.values()) if shape != ("chord",)}
+    pointed = {shape: thinking(moves[first]) for shape, first in shapes.items() if shape}
+    plain: dict[int, int] = {}
+    pointing: dict[int, int] = {}
     for verb in VERBS:
         token = vocabulary.find("verb", verb)
         assert token is not None
-        if verb == "press":
-            verbs[token] = chord_or_text
+        if verb in POINTED:
+            pointing[token] = pointed[SHAPES[verb]]
+        elif verb == "press":
+            plain[token] = chord_or_text
         elif verb in SHAPES:
-            verbs[token] = starts[SHAPES[verb]]
+            plain[token] = shapes[SHAPES[verb]]
         else:
-            verbs[token] = text if verb in ("infeasible", "wait") else some_text
-    thought = [token for token in vocabulary.of_kind(*_TEXT) if token != newline]
+            plain[token] = text if verb in ("infeasible", "wait") else some_text
     for index in range(max_thought + 1):
-        moves[index] = dict(verbs)
+        moves[index] = plain | (pointing if index == 0 else {})
         if index < max_thought:
             moves[index] |= dict.fromkeys(thought, index + 1)
     return Grammar(name="compact", moves=tuple(moves))

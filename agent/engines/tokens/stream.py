@@ -51,7 +51,8 @@ class TokenStream:
     def prompt(self, turns: Sequence[ContextTurn]) -> Prompt:
         """The prompt for the last of these turns.
 
-        Replies that this stream did not record are made from their text, in a new segment.
+        Replies that this stream did not record are made from their text, in a new segment; one that the format has no
+        ids for is left out.
         """
         shown = tuple(turn.index for turn in turns if turn.frame is not None)
         earlier = shown[:-1] if turns[-1].frame is not None else shown
@@ -93,5 +94,8 @@ class TokenStream:
     def _reply(self, turn: ContextTurn) -> tuple[int, ...]:
         if turn.index not in self._replies:
             assert turn.reply is not None, "only the last turn has no reply"
-            self._replies[turn.index] = tuple(self._format.encode_reply(turn.reply))
+            try:
+                self._replies[turn.index] = tuple(self._format.encode_reply(turn.reply))
+            except ValueError:  # no ids for it; what is only context may be left out
+                self._replies[turn.index] = self._format.stop_ids[:1]
         return self._replies[turn.index]

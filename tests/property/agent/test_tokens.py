@@ -133,6 +133,24 @@ def test_every_verb_has_a_way_through_the_grammar_and_a_reading() -> None:
         decode_reply(VOCABULARY, [token for token in ids if token is not None])
 
 
+@given(st.lists(st.sampled_from(range(len(VOCABULARY))), max_size=8))
+def test_any_ids_have_a_text(ids: list[int]) -> None:
+    decode_reply(VOCABULARY, ids)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["click 2 6", "click", "click 2", "click 2 6 ctrl", "scroll 2 6 0 -7", "# ab\nclick 2 6", "press a+b", "# ab"],
+)
+def test_what_a_policy_may_have_written_has_ids(reply: str) -> None:
+    assert decode_reply(VOCABULARY, encode_reply(VOCABULARY, reply)) == reply
+
+
+def test_a_targets_name_stands_right_before_its_coordinates() -> None:
+    ids = encode_reply(VOCABULARY, "# Open File\nclick 8 12")
+    assert [VOCABULARY.kind(token) for token in ids] == ["verb", "word", "word", "x", "y"]
+
+
 def test_what_the_grammar_does_not_allow_is_refused() -> None:
     grammar = compact_grammar(VOCABULARY)
     click = VOCABULARY.find("verb", "click")
@@ -150,7 +168,13 @@ def test_what_the_grammar_does_not_allow_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("jump 3 4", "'jump' has no token"), ("click 1 2\n# why", "thought comes after"), ("click 400 2", "x = 400")],
+    [
+        ("jump 3 4", "'jump' has no token"),
+        ("click 1 2\n# why", "thought comes after"),
+        ("click 400 2", "x = 400"),
+        ("click ctrl", "has no tokens"),
+        ("click 1 ctrl", "has no tokens"),
+    ],
 )
 def test_replies_without_tokens_are_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):

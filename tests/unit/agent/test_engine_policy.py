@@ -85,7 +85,7 @@ async def test_the_reply_is_text_with_its_tokens() -> None:
     assert turn.raw == "# Save\nclick 2 6"
     assert trace is not None
     assert trace.sampled_mask == (True, True, True, True, False)  # the grammar leaves no choice but to end
-    assert trace.action_mask == (False, True, True, True, True)
+    assert trace.action_mask == (True, False, True, True, True)
     assert trace.version_span == (7, 7)
     (asked,) = engine.requests
     assert (asked.affinity, asked.temperature, asked.seed, asked.grammar) == ("t", 0.7, 5000, "compact")
