@@ -32,15 +32,11 @@ from trainer.widgets import GroundingLabel, grounding_labels
 WINDOW, DELTA = 3, 2
 TURNS = 8
 CONCURRENT = (1, 4, 8)
-WARM_CPU_S = (30, 60, 120)
+WARM_CPU_S = (20, 40, 60)
 EPISODES = 2
 """Demonstrations of one update."""
 TRIED = 200
 """Held-out screens."""
-POINTING = 0.2
-"""Weight of the exercises in pointing beside the demonstrations."""
-GROUNDING = 0.3
-"""Weight of the dense grounding loss."""
 
 
 def run(bench: Bench) -> Result:
@@ -138,7 +134,7 @@ def _warm_start(seed: int) -> dict[str, float]:
     labels: dict[str, tuple[GroundingLabel, ...]] = {}
     settings = LearnerSettings(lr=1.5e-3, warmup_steps=20, seed=seed)
     learner = Learner(policy, settings, frames=frames.__getitem__)
-    objective = SupervisedObjective(policy.format.vocabulary, labels, grounding=GROUNDING)
+    objective = SupervisedObjective(policy.format.vocabulary, labels)
     figures: dict[str, float] = {}
     spent = taught = 0.0
     updates = turns = 0
@@ -178,7 +174,7 @@ def _lesson(
     told = with_tokens(shown, form, harness, frames=frames.__getitem__, widgets=dict.fromkeys(seen, screen.widgets))
     lesson = training_sequences(told, form, window=WINDOW, delta=DELTA, frames=frames.__getitem__)
     first = next(iter(seen))
-    exercise = pointing_sequence(first, seen[first], screen.widgets, form, rng, weight=POINTING)
+    exercise = pointing_sequence(first, seen[first], screen.widgets, form, rng)
     return [*lesson, *([exercise] if exercise else [])]
 
 

@@ -79,7 +79,7 @@ def pointing_sequence(
     rng: random.Random,
     *,
     limit: int = 10,
-    weight: float = 0.2,
+    weight: float = 1.0,
 ) -> TrainingSequence | None:
     """An exercise on one screenshot: told the names of some widgets, click each. None where it has none to name.
 
@@ -88,7 +88,7 @@ def pointing_sequence(
     Args:
         name: the screenshot's, in trajectories.
         limit: the most widgets that are asked for.
-        weight: of its tokens beside those of demonstrations, which are fewer and say more.
+        weight: of its tokens beside those of demonstrations.
     """
     vocabulary, plan = form.vocabulary, form.images
     (length,) = [plan.num_tokens(frame.width, frame.height)]

@@ -103,14 +103,13 @@ class SupervisedObjective:
 
     Args:
         labels: what the image tokens of each screenshot show, by the screenshot's name.
-        grounding: weight of the dense grounding loss; 0 leaves it out. Its three cross-entropies over every image
-            token are large: at weight 1 they drown the replies, and a policy does not even learn to copy a name.
+        grounding: weight of the dense grounding loss; 0 leaves it out.
     """
 
     temperature = 1.0
 
     def __init__(
-        self, vocabulary: Vocabulary, labels: Mapping[str, Sequence[GroundingLabel]], *, grounding: float = 0.3
+        self, vocabulary: Vocabulary, labels: Mapping[str, Sequence[GroundingLabel]], *, grounding: float = 1.0
     ) -> None:
         self.grounding = grounding
         self._labels = labels
