@@ -156,6 +156,7 @@ def remove_line(note: Note, at: int) -> tuple[Part, Note]:
         why="an empty line is left",
         steps=(*there, key("shift", "end"), key("delete"), key("ctrl", "s")),
     )
+    two_lines = Miss(name="two lines", why="one line too few", steps=(*there, delete, delete, key("ctrl", "s")))
     part = Part(
         skill="remove-line",
         app=APP,
@@ -166,9 +167,9 @@ def remove_line(note: Note, at: int) -> tuple[Part, Note]:
         misses=(
             Miss(name="another line", why="the wrong line is gone", steps=(*elsewhere, delete, key("ctrl", "s"))),
             Miss(name="not saved", why="the file is as it was", steps=(*there, delete)),
-            Miss(name="two lines", why="one line too few", steps=(*there, delete, delete, key("ctrl", "s"))),
+            Miss(name="one letter", why="the rest of it is left", steps=(*there, key("delete"), key("ctrl", "s"))),
             # At the end of a note an empty line more or less is nothing.
-            *([emptied] if at < len(note.lines) - 1 else []),
+            *([emptied, two_lines] if at < len(note.lines) - 1 else []),
         ),
     )
     return part, done
