@@ -193,8 +193,9 @@ class LocalBackend:
             if self._closed:
                 raise errors.DesktopError("this backend is closed")
             if self._keeper is not None:
-                if self._keeper.returncode is not None:
-                    raise errors.DesktopError(f"the keeper of this backend ended ({self._keeper.returncode})")
+                # Its output ends before its exit code is known; whoever launched in between would wait for no answer.
+                if self._keeper.returncode is not None or self._reader is None or self._reader.done():
+                    raise errors.DesktopError("the keeper of this backend has ended; make a new backend")
                 return self._keeper
             try:
                 self._hierarchy = find_hierarchy()

@@ -213,7 +213,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_a_full_disk(folder: Path, small_disk: Path) -> None:
+def test_a_disk_that_fills_up(folder: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_module, "_LEAST_FREE_BYTES", 0)
     with pytest.raises(ImageError, match="disk is full"):
         build_image(load_profile(folder), small_disk)
     assert not list(small_disk.glob(".building-*"))

@@ -59,3 +59,17 @@ async def test_a_keeper_that_hangs_at_its_start_is_given_up(
         await backend._start_keeper()
     assert list((tmp_path / "run").iterdir()) == []
     await backend.close()
+
+
+async def test_a_keeper_that_says_no_more_counts_as_ended_before_its_exit_code_is_known(
+    backend: local.LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "KEEPER", STARTS.replace("import sys;", "import os, sys; os.close(1);"))
+    keeper = await backend._start_keeper()
+    assert backend._reader is not None
+    async with asyncio.timeout(30):
+        await backend._reader
+    assert keeper.returncode is None
+    with pytest.raises(errors.DesktopError, match="keeper of this backend has ended"):
+        await backend._start_keeper()
+    await backend.close()
