@@ -8,8 +8,9 @@ from typing import Any
 from sandbox import errors
 from sandbox.desktop import A11yNode, Rect, Window
 from sandbox.evidence import Evidence
+from sandbox.frame import Frame
 
-__all__ = ["read_error", "read_evidence", "read_node", "read_window"]
+__all__ = ["read_changes", "read_error", "read_evidence", "read_node", "read_window"]
 
 TYPES = {
     cls.__name__: cls
@@ -43,6 +44,16 @@ def read_evidence(result: dict[str, Any], body: bytes) -> Evidence:
             item["data"] = {"base64": base64.b64encode(body[at : at + size]).decode()}
             at += size
     return Evidence.model_validate(result)
+
+
+def read_changes(base: Frame, rows: list[list[int]], body: bytes) -> bytes:
+    """Pixels of a frame that differs from another in stretches of rows, each given as [first row, number of rows]."""
+    stride, parts, at, taken = base.width * 3, [], 0, 0
+    pixels, changed = memoryview(base.pixels), memoryview(body)
+    for top, count in rows:
+        parts += [pixels[at : top * stride], changed[taken : taken + count * stride]]
+        at, taken = (top + count) * stride, taken + count * stride
+    return b"".join([*parts, pixels[at:]])
 
 
 def read_window(data: dict[str, Any]) -> Window:

@@ -21,7 +21,7 @@ from typing import Any
 
 from sandbox import errors
 from sandbox.actions import Action, action_json, is_terminal
-from sandbox.answers import read_error, read_evidence, read_node, read_window
+from sandbox.answers import read_changes, read_error, read_evidence, read_node, read_window
 from sandbox.desktop import (
     ActionResult,
     DesktopSpec,
@@ -242,13 +242,14 @@ class ProbeDesktop:
                 raise errors.BadRequest(f"{action.kind!r} ends an episode; a desktop cannot execute it")
         if settle is None and actions:
             settle = DEFAULT_SETTLE
+        held = dict(self._frames)  # what the answer refers to, whatever calls side by side do meanwhile
         args = {
             "actions": [action_json(action) for action in actions],
             "settle": None
             if settle is None
             else {"first_ms": settle.first_ms, "quiet_ms": settle.quiet_ms, "cap_ms": settle.cap_ms},
             "want": list(want),
-            "have": list(self._frames),
+            "have": list(held),
         }
         result, body = await self._call(
             "step", args, deadline_s=deadline_s, request_id=request_id, effect=bool(actions)
@@ -256,31 +257,36 @@ class ProbeDesktop:
         return StepResult(
             actions=tuple(ActionResult(**item) for item in result["actions"]),
             settle=SettleReport(**result["settle"]),
-            observation=self._observation(result["observation"], body),
+            observation=self._observation(result["observation"], body, held),
         )
 
     async def observe(self, want: Sequence[Want] = ("frame",), *, deadline_s: float = 10.0) -> Observation:
         """Look without acting."""
         return (await self.step((), want=want, deadline_s=deadline_s)).observation
 
-    def _observation(self, data: dict[str, Any], body: Body) -> Observation:
+    def _observation(self, data: dict[str, Any], body: Body, held: dict[str, Frame]) -> Observation:
         windows, tree = data["windows"], data["a11y"]
         return Observation(
             version=data["version"],
-            frame=None if data["frame"] is None else self._frame(data["frame"], body),
+            frame=None if data["frame"] is None else self._frame(data["frame"], data["changes"], body, held),
             cursor=(data["cursor"][0], data["cursor"][1]),
             windows=None if windows is None else tuple(read_window(item) for item in windows),
             a11y=None if tree is None else tuple(read_node(item) for item in tree),
             clock_s=data["clock_s"],
         )
 
-    def _frame(self, described: list[Any], body: Body) -> Frame:
+    def _frame(self, described: list[Any], changes: dict[str, Any] | None, body: Body, held: dict[str, Frame]) -> Frame:
         width, height, sha256 = described
-        frame = self._frames.pop(sha256, None)
+        frame = held.get(sha256) or self._frames.get(sha256)
         if frame is None:
+            if changes is not None and changes["base"] in held:
+                body = read_changes(held[changes["base"]], changes["rows"], body)
+            elif changes is not None or not body:
+                raise errors.BadRequest("this request was executed long ago; its screenshot is no longer kept")
             frame = Frame.from_pixels(width, height, body)
             if frame.sha256 != sha256:
                 raise errors.ProbeLost("a frame arrived damaged", phase="infra")
+        self._frames.pop(sha256, None)
         self._frames[sha256] = frame
         while len(self._frames) > KEPT_FRAMES:
             self._frames.popitem(last=False)

@@ -168,7 +168,7 @@ class Probe:
 
     def _observe(self, want: list[str], have: list[str], deadline: float) -> tuple[dict[str, Any], bytes]:
         body = b""
-        observation: dict[str, Any] = {"frame": None, "windows": None, "a11y": None}
+        observation: dict[str, Any] = {"frame": None, "changes": None, "windows": None, "a11y": None}
         if "a11y" in want:
             try:
                 observation["a11y"] = self._accessibility.tree(app=None, max_nodes=MAX_NODES, deadline=deadline)["apps"]
@@ -179,7 +179,7 @@ class Probe:
         if "frame" in want:
             capture = self._screen.capture()
             observation["frame"] = [self._screen.width, self._screen.height, capture.sha256]
-            body = b"" if capture.sha256 in have else capture.pixels
+            observation["changes"], body = self._screen.transfer(capture, have)
         observation["version"] = self._screen.version
         observation["cursor"] = list(self._pointer.position())
         observation["clock_s"] = time.time()

@@ -247,8 +247,9 @@ async def test_a_socket_with_a_long_path_is_reached(tmp_path: Path) -> None:
 # -- a desktop made of such calls --------------------------------------------------------------------------------------
 
 
-def _observed(frame: list[Any] | None) -> Answer:
-    observation = {"frame": frame, "windows": None, "a11y": None, "version": 1, "cursor": [1, 2], "clock_s": 3.0}
+def _observed(frame: list[Any] | None, changes: dict[str, Any] | None = None) -> Answer:
+    observation: Answer = {"frame": frame, "changes": changes, "windows": None, "a11y": None, "version": 1}
+    observation |= {"cursor": [1, 2], "clock_s": 3.0}
     settle = {"changed": False, "settled": True, "waited_ms": 0.0}
     return {"result": {"actions": [], "settle": settle, "observation": observation}}
 
@@ -273,6 +274,29 @@ async def test_a_frame_that_is_not_what_its_hash_says_is_refused(probe: Probe, d
     probe.answer = _says((_observed([2, 1, frame.sha256]), b"\1\2\3\4\5\7"))
     with pytest.raises(errors.ProbeLost, match="damaged"):
         await desktop.observe()
+
+
+async def test_changes_are_laid_over_the_frame_that_they_name(probe: Probe, desktop: ProbeDesktop) -> None:
+    first = Frame.from_pixels(1, 3, b"aaabbbccc")
+    second, third = Frame.from_pixels(1, 3, b"aaaBBBccc"), Frame.from_pixels(1, 3, b"AAAbbbCCC")
+    probe.answer = _says(
+        (_observed([1, 3, first.sha256]), first.pixels),
+        (_observed([1, 3, second.sha256], {"base": first.sha256, "rows": [[1, 1]]}), b"BBB"),
+        (_observed([1, 3, third.sha256], {"base": first.sha256, "rows": [[0, 1], [2, 1]]}), b"AAACCC"),
+        (_observed([1, 3, "0" * 64], {"base": first.sha256, "rows": [[0, 1]]}), b"XXX"),
+    )
+    for frame in (first, second, third):
+        assert (await desktop.observe()).frame == frame
+    with pytest.raises(errors.ProbeLost, match="damaged"):
+        await desktop.observe()
+
+
+async def test_a_first_answer_of_long_ago_has_no_screenshot_any_more(probe: Probe, desktop: ProbeDesktop) -> None:
+    gone = "0" * 64
+    probe.answer = _says((_observed([1, 1, gone]), b""), (_observed([1, 1, gone], {"base": gone, "rows": []}), b""))
+    for _ in range(2):
+        with pytest.raises(errors.BadRequest, match="no longer kept"):
+            await desktop.step([Press(keys=("a",))], request_id="old")
 
 
 async def test_only_some_frames_are_kept(probe: Probe, desktop: ProbeDesktop) -> None:
