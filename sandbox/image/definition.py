@@ -2,10 +2,13 @@
 
 ::
 
-    dockerfiles/desktop/light/   profile.toml   name, description, Debian suite
+    dockerfiles/desktop/office/  profile.toml   name, description, Debian suite; `extends`, the profile that it adds to
                                  packages.txt   one package a line, `#` comments
                                  files/         copied over the root, owned by root
                                  bake.sh        optional; runs in the root at the end, without network
+
+A profile that extends another has the other's packages besides its own, its files except where it has one of the same
+path, and its bake script before its own.
 
 A loaded `Profile` is a value: it holds the files' bytes, so what is hashed is what is built, whatever happens to the
 folder meanwhile. The hash ignores what cannot change the image (comments, order of packages, description) and what
@@ -20,7 +23,7 @@ import json
 import os
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -87,6 +90,8 @@ class _ProfileToml(BaseModel):
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")
     description: str = Field(min_length=1)
     suite: str = Field(pattern=r"^[a-z]+$")
+    extends: str = ""
+    """A profile that comes along, or a folder (with a slash) seen from this one's."""
 
 
 def profile_names() -> list[str]:
@@ -103,27 +108,52 @@ def load_profile(profile: str | Path = "light") -> Profile:
     Raises:
         BadRequest: there is none, or something in it is wrong; the message names the file and the line.
     """
+    return _load(_folder(profile), ())
+
+
+def _folder(profile: str | Path) -> Path:
     if isinstance(profile, Path) or os.sep in profile:
         folder = Path(profile).expanduser()
         if not folder.is_dir():
             raise BadRequest(f"there is no profile folder {folder}")
-    else:
-        folder = _BUILTIN / profile
-        if profile not in profile_names():
-            near = difflib.get_close_matches(profile, profile_names(), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(profile_names())}."
-            raise BadRequest(
-                f"there is no desktop profile {profile!r}; {hint} A folder of your own is given with a slash"
-            )
+        return folder
+    if profile not in profile_names():
+        near = difflib.get_close_matches(profile, profile_names(), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(profile_names())}."
+        raise BadRequest(f"there is no desktop profile {profile!r}; {hint} A folder of your own is given with a slash")
+    return _BUILTIN / profile
+
+
+def _load(folder: Path, extending: tuple[Path, ...]) -> Profile:
+    """The profile in a folder, with all that it takes from others.
+
+    Args:
+        extending: folders of the profiles that extend this one.
+    """
+    if folder.resolve() in extending:
+        raise BadRequest(f"{folder / 'profile.toml'}: the profile extends itself")
     head = _read_toml(folder / "profile.toml")
     bake = folder / "bake.sh"
-    return Profile(
+    own = Profile(
         name=head.name,
         description=head.description,
         suite=head.suite,
         packages=_read_packages(folder / "packages.txt"),
         files=_read_files(folder / "files"),
         bake=_read_bytes(bake) if bake.exists() else b"",
+    )
+    if not head.extends:
+        return own
+    named = folder / head.extends if os.sep in head.extends else head.extends
+    base = _load(_folder(named), (*extending, folder.resolve()))
+    if base.suite != own.suite:
+        raise BadRequest(f"{folder / 'profile.toml'}: suite is {own.suite}, but {head.extends} is of {base.suite}")
+    files = {file.path: file for file in (*base.files, *own.files)}
+    return replace(
+        own,
+        packages=tuple(sorted({*base.packages, *own.packages})),
+        files=tuple(files[path] for path in sorted(files)),
+        bake=b"\n".join(script for script in (base.bake, own.bake) if script),
     )
 
 
@@ -149,7 +179,9 @@ def _read_toml(path: Path) -> _ProfileToml:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise BadRequest(f"{path}: {key}: {first['msg']} (its keys are name, description and suite)") from error
+        raise BadRequest(
+            f"{path}: {key}: {first['msg']} (its keys are name, description, suite and extends)"
+        ) from error
 
 
 def _read_packages(path: Path) -> tuple[str, ...]:

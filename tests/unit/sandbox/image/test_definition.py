@@ -80,11 +80,62 @@ def test_every_profile_that_comes_along_loads() -> None:
         assert profile.packages
 
 
-def test_light_has_what_a_desktop_is_started_with() -> None:
-    light = load_profile()
-    assert {"xvfb", "icewm", "dbus", "at-spi2-core", "python3-xlib", "gir1.2-atspi-2.0"} <= set(light.packages)
-    session = next(f for f in light.files if f.path == "usr/lib/frontdesk/session")
+@pytest.mark.parametrize(("name", "manager"), [("light", "icewm"), ("office", "xfwm4")])
+def test_a_profile_has_what_a_desktop_is_started_with(name: str, manager: str) -> None:
+    profile = load_profile(name)
+    assert {"xvfb", "dbus", "at-spi2-core", "python3-xlib", "gir1.2-atspi-2.0", manager} <= set(profile.packages)
+    session = next(f for f in profile.files if f.path == "usr/lib/frontdesk/session")
     assert session.executable
+    assert f"exec {manager}".encode() in session.data
+
+
+@pytest.fixture
+def child(folder: Path) -> Path:
+    """A profile beside `folder` that extends it."""
+    files = {"etc/motd": "changed\n", "etc/new": "new\n"}
+    made = write_profile(folder.parent / "q", name="more", packages="zip\nunzip\n", bake="date\n", files=files)
+    _extend(made, "../p")
+    return made
+
+
+def _extend(folder: Path, base: str) -> None:
+    with (folder / "profile.toml").open("a") as file:
+        file.write(f'extends = "{base}"\n')
+
+
+def test_a_profile_adds_to_the_one_that_it_extends(child: Path) -> None:
+    profile = load_profile(child)
+    assert profile.name == "more"
+    assert profile.packages == ("hostname", "unzip", "zip")
+    assert {f.path: f.data for f in profile.files} == {
+        "etc/motd": b"changed\n",
+        "etc/new": b"new\n",
+        "etc/skel/.config/app.conf": b"a=1\n",
+    }
+    assert [line for line in profile.bake.split(b"\n") if line] == [b"true", b"date"]
+
+
+def test_what_changes_the_extended_profile_changes_the_hash(child: Path, folder: Path) -> None:
+    before = load_profile(child).definition_hash
+    (folder / "files/etc/motd").write_text("hidden by the other's\n")
+    assert load_profile(child).definition_hash == before
+    (folder / "files/etc/skel/.config/app.conf").write_text("a=2\n")
+    assert load_profile(child).definition_hash != before
+
+
+def test_a_profile_extends_one_that_comes_along_by_name(child: Path, folder: Path) -> None:
+    (child / "profile.toml").write_text((folder / "profile.toml").read_text())
+    _extend(child, "light")
+    assert set(load_profile(child).packages) == {*load_profile("light").packages, "zip", "unzip"}
+
+
+def test_a_profile_that_extends_itself_or_another_release(child: Path, folder: Path) -> None:
+    _extend(folder, "../q")
+    with pytest.raises(BadRequest, match=r"p/profile.toml: the profile extends itself|q/profile.toml: .*itself"):
+        load_profile(child)
+    (folder / "profile.toml").write_text('name = "tiny"\ndescription = "x"\nsuite = "trixie"\n')
+    with pytest.raises(BadRequest, match=r"suite is bookworm, but \.\./p is of trixie"):
+        load_profile(child)
 
 
 @pytest.mark.parametrize(
