@@ -37,6 +37,8 @@ class FilmFrame:
 
     title: str
     """Which turn, or the end."""
+    thought: str
+    """What it said to itself before."""
     did: str
     """What was done on it, in the compact dialect; one line per action."""
     note: str
@@ -69,9 +71,9 @@ def film_of(trajectory: Trajectory, blobs: BlobSource) -> Film:
             continue
         actions = [parse_action(data) for data in turn.actions]
         note = turn.parse_error or "; ".join(turn.action_errors)
-        frames.append(_picture(blobs, turn.frame, actions, title=f"turn {index + 1}", note=note))
+        frames.append(_picture(blobs, turn.frame, actions, title=f"turn {index + 1}", thought=turn.thought, note=note))
     if trajectory.final_frame is not None:
-        frames.append(_picture(blobs, trajectory.final_frame, [], title="end", note=""))
+        frames.append(_picture(blobs, trajectory.final_frame, [], title="end", thought="", note=""))
     return Film(
         actor=trajectory.actor,
         task_id=trajectory.task_id,
@@ -83,7 +85,9 @@ def film_of(trajectory: Trajectory, blobs: BlobSource) -> Film:
     )
 
 
-def _picture(blobs: BlobSource, name: str, actions: Sequence[Action], *, title: str, note: str) -> FilmFrame:
+def _picture(
+    blobs: BlobSource, name: str, actions: Sequence[Action], *, title: str, thought: str, note: str
+) -> FilmFrame:
     frame = Frame.decode(blobs.get(name))
     small = shown_frame(frame, THUMBNAIL)
     view = View(screen=(frame.width, frame.height), shown=(small.width, small.height))
@@ -93,6 +97,7 @@ def _picture(blobs: BlobSource, name: str, actions: Sequence[Action], *, title: 
     image.quantize(128).save(buffer, "PNG", optimize=True)
     return FilmFrame(
         title=title,
+        thought=thought,
         did="\n".join(_in_words(action, View.unscaled(frame.width, frame.height)) for action in actions),
         note=note,
         image="data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode(),

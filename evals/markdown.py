@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from evals.markdown_parts import film_lines, markdown_table, plain, short
 from evals.outcomes import OutcomeCount
 from evals.report import PHASES, Report
 
 __all__ = ["render_markdown"]
 
-MAX_NAME = 80
-
 
 def render_markdown(report: Report) -> str:
     """The report as Markdown; screenshots are left to the HTML page."""
     table = report.table
-    parts = [f"# {_plain(report.title)}"]
+    parts = [f"# {plain(report.title)}"]
     parts.append(f"{len(table.tasks)} tasks (set `{table.task_set_hash[:12]}`), {len(table.actors)} actors.")
     parts += [f"> {note}" for note in report.notes]
     parts.append("## Outcomes")
     parts.append(
-        _table(
+        markdown_table(
             ["actor", "passed", "rate", "95 % interval", "infra errors"],
             [[actor, *_rate_cells(table.total(actor))] for actor in table.actors],
         )
@@ -28,7 +25,7 @@ def render_markdown(report: Report) -> str:
     if report.comparisons:
         parts.append("## Pairs of actors")
         parts.append(
-            _table(
+            markdown_table(
                 ["first", "second", "tasks", "difference", "p", "test"],
                 [
                     [
@@ -45,17 +42,17 @@ def render_markdown(report: Report) -> str:
         )
     parts.append("## Tasks")
     parts.append(
-        _table(
+        markdown_table(
             ["task", *table.actors],
             [
-                [_short(report.names[task]), *(_cell(table.cell(task, actor)) for actor in table.actors)]
+                [short(report.names[task]), *(_cell(table.cell(task, actor)) for actor in table.actors)]
                 for task in table.tasks
             ],
         )
     )
     parts.append("## Where the time went")
     parts.append(
-        _table(
+        markdown_table(
             ["actor", "attempts", "turns", "seconds per attempt", *PHASES],
             [
                 [
@@ -70,9 +67,8 @@ def render_markdown(report: Report) -> str:
         )
     )
     for film in report.films:
-        parts.append(f"## An attempt of {_plain(film.actor)}")
-        parts.append(f"{_plain(film.instruction)}\n\n**{film.outcome}** ({film.stop_reason}, turns: {film.num_turns})")
-        parts.append("\n".join(f"* {frame.title}: {_code(frame.did)}{_note(frame.note)}" for frame in film.frames))
+        parts.append(f"## An attempt of {plain(film.actor)}")
+        parts.append(film_lines(film))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -92,28 +88,3 @@ def _cell(count: OutcomeCount) -> str:
     judged = f"{count.passed}/{count.trials}" if count.trials else ""
     infra = f"({count.infra} infra)" if count.infra else ""
     return f"{judged} {infra}".strip()
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(_plain(cell) for cell in line) + " |" for line in lines)
-
-
-def _plain(text: str) -> str:
-    """Text that means nothing to Markdown inside a table or a heading."""
-    for special in "\\`*_<>[]|#":
-        text = text.replace(special, f"\\{special}")
-    return " ".join(text.split())
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
-
-
-def _code(text: str) -> str:
-    lines = [line.replace("`", "'") for line in text.splitlines()]
-    return ", ".join(f"`{_short(line)}`" for line in lines if line) or "nothing"
-
-
-def _note(note: str) -> str:
-    return f" ({_plain(note)})" if note else ""

@@ -5,13 +5,12 @@ Instructions, actions and errors come from tasks and models, so every text is es
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
 
-from evals.film import Film, FilmFrame
-from evals.outcomes import OutcomeCount, OutcomeTable
+from evals.html_parts import film_strip, html_table, interval_bar, note_box, pill, share_bar, style
+from evals.outcomes import OutcomeTable
 from evals.report import PHASES, Report
 
 __all__ = ["render_html"]
@@ -27,19 +26,16 @@ def render_html(report: Report) -> str:
         f"actors {escape(', '.join(table.actors))}"
     )
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        style=style(),
         title=escape(report.title),
         subtitle=subtitle,
-        notes=_notes(report.notes),
+        notes=note_box(report.notes),
         outcomes=_outcomes(table),
         comparisons=_comparisons(report),
         tasks=_tasks(report),
         times=_times(report),
-        films="".join(map(_film, report.films)),
+        films="".join(film_strip(film, title=film.actor) for film in report.films),
     )
-
-
-def _notes(notes: Sequence[str]) -> str:
-    return f'<div class="notes">{"".join(f"<p>{escape(note)}</p>" for note in notes)}</div>' if notes else ""
 
 
 def _outcomes(table: OutcomeTable) -> str:
@@ -52,35 +48,14 @@ def _outcomes(table: OutcomeTable) -> str:
             [
                 f"<strong>{escape(actor)}</strong>",
                 f'<span class="big">{rate}</span>',
-                _interval(count),
+                interval_bar(count),
                 f"{count.passed} of {count.trials}",
-                _bar(parts),
+                share_bar(parts),
                 str(count.infra),
             ]
         )
     head = ["actor", "rate", "95 % interval (0 to 100 %)", "passed", "pass · fail · infra", "infra errors"]
-    return _table(head, rows)
-
-
-def _interval(count: OutcomeCount) -> str:
-    if count.rate is None:
-        return ""
-    low, high = count.interval.low, count.interval.high
-    return (
-        f'<div class="range"><i style="left:{100 * low:.1f}%;width:{100 * (high - low):.1f}%"></i>'
-        f'<b style="left:{100 * count.rate:.1f}%"></b></div><span class="soft">{low:.0%} to {high:.0%}</span>'
-    )
-
-
-def _bar(parts: Iterable[tuple[str, float]]) -> str:
-    parts = list(parts)
-    total = sum(size for _, size in parts) or 1
-    spans = "".join(
-        f'<span class="{name}" style="width:{100 * size / total:.2f}%" title="{name} {size / total:.0%}"></span>'
-        for name, size in parts
-        if size
-    )
-    return f'<div class="bar">{spans}</div>'
+    return html_table(head, rows)
 
 
 def _comparisons(report: Report) -> str:
@@ -98,7 +73,7 @@ def _comparisons(report: Report) -> str:
         ]
         for pair in report.comparisons
     ]
-    return f"<section><h2>Pairs of actors</h2>{_table(head, rows)}</section>"
+    return f"<section><h2>Pairs of actors</h2>{html_table(head, rows)}</section>"
 
 
 def _tasks(report: Report) -> str:
@@ -106,21 +81,11 @@ def _tasks(report: Report) -> str:
     rows = [
         [
             f'{escape(report.names[task])}<br><code class="soft">{escape(task[:12])}</code>',
-            *(_pill(table.cell(task, actor)) for actor in table.actors),
+            *(pill(table.cell(task, actor)) for actor in table.actors),
         ]
         for task in table.tasks
     ]
-    return _table(["task", *map(escape, table.actors)], rows)
-
-
-def _pill(count: OutcomeCount) -> str:
-    pills = []
-    if count.trials:
-        kind = "pass" if not count.failed else "mixed" if count.passed else "fail"
-        pills.append(f'<span class="pill is-{kind}">{count.passed}/{count.trials}</span>')
-    if count.infra:
-        pills.append(f'<span class="pill is-infra">{count.infra} infra</span>')
-    return " ".join(pills) or '<span class="soft">–</span>'
+    return html_table(["task", *map(escape, table.actors)], rows)
 
 
 def _times(report: Report) -> str:
@@ -130,37 +95,10 @@ def _times(report: Report) -> str:
             str(spent.num_attempts),
             str(spent.num_turns),
             f"{spent.total_s / spent.num_attempts:.1f} s",
-            _bar((phase, spent.seconds[phase]) for phase in PHASES),
+            share_bar((phase, spent.seconds[phase]) for phase in PHASES),
         ]
         for actor, spent in report.times.items()
     ]
     legend = "".join(f'<span><i class="{phase}"></i>{phase}</span>' for phase in PHASES)
     head = ["actor", "attempts", "turns", "per attempt", "share"]
-    return f'{_table(head, rows)}<div class="legend">{legend}</div>'
-
-
-def _film(film: Film) -> str:
-    kind = {"pass": "pass", "fail": "fail"}.get(film.outcome, "infra")
-    pill = f'<span class="pill is-{kind}">{escape(film.outcome)}</span>'
-    turns = "1 turn" if film.num_turns == 1 else f"{film.num_turns} turns"
-    ending = f'<span class="soft">({escape(film.stop_reason)}, {turns})</span>'
-    return (
-        f"<details open><summary>{escape(film.actor)} {pill}</summary><p>{escape(film.instruction)} {ending}</p>"
-        f'<div class="strip">{"".join(map(_figure, film.frames))}</div></details>'
-    )
-
-
-def _figure(frame: FilmFrame) -> str:
-    did = f"<code>{escape(frame.did)}</code>" if frame.did else ""
-    note = f'<span class="wrong">{escape(frame.note)}</span>' if frame.note else ""
-    return (
-        f'<figure style="width:{frame.width}px">'
-        f'<img src="{frame.image}" width="{frame.width}" height="{frame.height}" alt="{escape(frame.title)}">'
-        f'<figcaption><span class="soft">{escape(frame.title)}</span>{did}{note}</figcaption></figure>'
-    )
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    first = "".join(f"<th>{cell}</th>" for cell in head)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f'<div class="scroll"><table><tr>{first}</tr>{body}</table></div>'
+    return f'{html_table(head, rows)}<div class="legend">{legend}</div>'

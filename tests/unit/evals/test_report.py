@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import re
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from evals.film import MAX_FRAMES, film_of
 from sandbox.frame import Frame
 from store.trajectory import Trajectory, Turn
 from tests.support.blobs import FakeBlobs
+from tests.support.page import Page
 from tests.support.trajectories import make_trajectory
 
 EVIL = '<script>alert("x")</script> & | `code` [link](http://evil.example)'
@@ -144,33 +144,6 @@ def test_markdown_has_every_number(report: Report) -> None:
     outside_code = re.sub(r"(?<!\\)`[^`]*`", "", text)
     assert "turn 1: " in outside_code
     assert not re.search(r"(?<!\\)<script>|\]\(http", outside_code.replace("\\]", ""))
-
-
-class Page(HTMLParser):
-    """What a browser would make of a page: its tags, what it would fetch, and its visible text."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.fetched: list[str] = []
-        self.text = ""
-        self.open: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.fetched += [value or "" for name, value in attrs if name in ("src", "href", "data", "action")]
-        if tag not in ("meta", "img", "br"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag, "tags close in order"
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 def test_the_page_is_whole_and_stands_alone(report: Report) -> None:
