@@ -38,7 +38,7 @@ def test_doctor_fails_where_something_required_is_missing(
 
 
 def test_image_list_without_images_names_the_command_to_build_them(frontdesk: CommandLine) -> None:
-    assert frontdesk("image list --json").json == {"images": [], "unbuilt": ["light"]}
+    assert frontdesk("image list --json").json == {"images": [], "unbuilt": ["light", "office"]}
     assert "frontdesk image build light" in frontdesk("image list").out
 
 
