@@ -10,7 +10,6 @@ from evals.learning.report import LearningReport, build_learning_report
 from evals.learning.run import (
     CurvePoint,
     Evaluation,
-    GateCount,
     HeldOutTask,
     LearningRun,
     Synthesis,
@@ -21,7 +20,6 @@ from evals.learning.run import (
 __all__ = [
     "CurvePoint",
     "Evaluation",
-    "GateCount",
     "HeldOutTask",
     "LearningReport",
     "LearningRun",

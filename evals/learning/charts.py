@@ -104,29 +104,28 @@ def groups_chart(report: LearningReport, by: str) -> Canvas | None:
         _range(canvas, row.change.after, left, plot, middle + 5, ink, hollow=False)
         canvas.text(BEFORE, middle, counted(row.change.before), size=12, anchor="middle")
         canvas.text(AFTER, middle, counted(row.change.after), size=12, anchor="middle", bold=True)
-        canvas.text(AFTER + 42, middle, told_words(row.change.pairs), ink=ink, size=11.5)
+        canvas.text(
+            AFTER + 42, middle, told_words(row.change.pairs), ink=ink if ink in ("pass", "fail") else "soft", size=11.5
+        )
     return canvas
 
 
 def gates_chart(report: LearningReport) -> Canvas | None:
     """How many new tasks each gate let through."""
     gates = report.run.synthesis.gates
-    if not gates or not gates[0].entered:
+    if not gates or not gates[0].reached:
         return None
-    left, plot, height, top = 270.0, 420.0, 28.0, 8.0
+    left, plot, height, top = 320.0, 380.0, 28.0, 8.0
     canvas = Canvas(width=WIDTH, height=top * 2 + height * len(gates))
-    whole = max(gate.entered for gate in gates)
+    scale = plot / gates[0].reached
     for number, gate in enumerate(gates):
-        at, middle = left, top + height * (number + 0.5)
-        canvas.text(8, middle, gate.gate, size=12, bold=True)
-        canvas.text(38, middle, GATES.get(gate.gate, ""), ink="soft", size=12)
+        middle = top + height * (number + 0.5)
+        canvas.text(8, middle, _cut(gate.gate, 10), size=12, bold=True)
+        canvas.text(80, middle, GATES.get(gate.gate, ""), ink="soft", size=12)
         canvas.bar(left, middle - 8, plot, 16, "track")
-        rejected = gate.entered - gate.passed - gate.unproven
-        for share, ink in ((gate.passed, "pass"), (rejected, "fail"), (gate.unproven, "infra")):
-            canvas.bar(at, middle - 8, plot * share / whole, 16, ink)
-            at += plot * share / whole
-        left_open = f", {gate.unproven} left open" if gate.unproven else ""
-        canvas.text(left + plot + 12, middle, f"{gate.passed} of {gate.entered}{left_open}", size=12)
+        canvas.bar(left, middle - 8, scale * gate.passed, 16, "pass")
+        canvas.bar(left + scale * gate.passed, middle - 8, scale * gate.rejected, 16, "fail")
+        canvas.text(left + plot + 12, middle, f"{gate.passed} of {gate.reached}", size=12)
     return canvas
 
 

@@ -63,8 +63,8 @@ def _parts(report: LearningReport, pictures: Collection[str]) -> Iterable[str]:
     gates = report.run.synthesis.gates
     if gates:
         yield markdown_table(
-            ["gate", "entered", "passed", "left open"],
-            [[each.gate, str(each.entered), str(each.passed), str(each.unproven)] for each in gates],
+            ["gate", "reached", "passed", "rejected", "tries that the machine failed"],
+            [[each.gate, *map(str, (each.reached, each.passed, each.rejected, each.unproven))] for each in gates],
         )
     if report.run.frontier:
         yield "## The frontier when practice ended"

@@ -104,7 +104,7 @@ def _sections(report: LearningReport) -> Iterable[str]:
     )
     yield _section(
         "The frontier when practice ended",
-        "Each dot is a practised task, placed by the success that the sampler believes; a larger dot was practised "
+        "Each dot is a training task, placed by the success that the sampler believes; a larger dot was practised "
         "more. A row is an application and a skill.",
         _chart(frontier_chart(report), "Believed success of each task") or _nothing("There is no map of this run."),
     )
@@ -138,7 +138,7 @@ def _evaluations(report: LearningReport) -> str:
                 f"<strong>{escape(name)}</strong>",
                 _rate(count),
                 interval_bar(count),
-                f"{count.passed} of {count.trials}",
+                counted(count),
                 str(count.infra),
                 "–" if turns is None else f"{turns:.1f}",
                 '<span class="soft">reported</span>'

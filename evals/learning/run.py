@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from store.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from verigen.synth import GateYield
 
 __all__ = [
     "CurvePoint",
     "Evaluation",
-    "GateCount",
     "HeldOutTask",
     "LearningRun",
     "Synthesis",
@@ -44,23 +46,13 @@ class Evaluation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GateCount:
-    """What became of the new tasks that reached a gate; the rest of `entered` was rejected."""
-
-    gate: str
-    """`G0`, `G1`, ..."""
-    entered: int
-    passed: int
-    unproven: int = 0
-    """Left open because the machinery failed."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Synthesis:
     """Tasks that this run made, and shipped ones that it proved again."""
 
-    gates: tuple[GateCount, ...] = ()
-    """In their order."""
+    gates: tuple[GateYield, ...] = ()
+    """Of the new ones, in their order (`verigen.synth.yields`)."""
+    left_open: int = 0
+    """New ones that were neither admitted nor rejected, because the machine failed or the run was stopped."""
     reproven: int = 0
     """Shipped tasks whose gates were run again."""
     still_pass: int = 0

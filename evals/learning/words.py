@@ -29,6 +29,7 @@ MIN_FOR_PERCENT = 10
 """With fewer judged attempts a percentage would claim more than is known."""
 GATES = {
     "G0": "well formed",
+    "examples": "its example end states can be made",
     "G1": "the check notices breaking changes",
     "G2": "the same start state each time",
     "G3": "doing nothing scores 0",
@@ -148,10 +149,10 @@ def synthesis_words(report: LearningReport) -> str:
     made = report.run.synthesis
     said = []
     if made.gates:
-        unproven = sum(gate.unproven for gate in made.gates)
-        said.append(f"{made.gates[0].entered} new tasks were proposed and {made.gates[-1].passed} admitted.")
-        if unproven:
-            said.append(f"Left open because the machine failed, and neither admitted nor rejected: {unproven}.")
+        proposed = made.gates[0].reached + made.left_open
+        said.append(f"{proposed} new tasks were proposed and {made.gates[-1].passed} admitted.")
+        if made.left_open:
+            said.append(f"Left open, neither admitted nor rejected, and in no bar: {made.left_open}.")
     if made.reproven:
         said.append(f"{made.still_pass} of {made.reproven} shipped tasks that were proven again still pass every gate.")
     return " ".join(said)

@@ -14,7 +14,6 @@ from PIL import Image
 import evals.learning.canvas as canvas_module
 from evals.learning import (
     Evaluation,
-    GateCount,
     HeldOutTask,
     LearningReport,
     LearningRun,
@@ -35,6 +34,7 @@ from store.trajectory import Turn
 from tests.support.blobs import FakeBlobs
 from tests.support.page import Page
 from tests.support.trajectories import make_trajectory
+from verigen.synth import GateYield
 
 EVIL = '<script>alert("x")</script> & | `code` [link](http://evil.example) $title'
 BLOBS = FakeBlobs()
@@ -83,7 +83,9 @@ def make_run(**changes: Any) -> LearningRun:
             evaluation("noop", "ffffffff", actor="noop"),
         ),
         "pairs": (("warm", EVIL),),
-        "synthesis": Synthesis(gates=(GateCount(gate=EVIL, entered=4, passed=3),), reproven=2, still_pass=2),
+        "synthesis": Synthesis(
+            gates=(GateYield(gate=EVIL, reached=4, passed=3, rejected=1, unproven=2),), reproven=2, still_pass=2
+        ),
         "training": training_curve([(k // 10, float(k), "pass" if k % 3 else "fail") for k in range(60)]),
         "frontier": FRONTIER,
         "time": TimeUse(
@@ -207,7 +209,10 @@ def test_the_curve_has_a_point_with_its_interval_for_each_evaluation() -> None:
 
 
 def test_gates_show_what_came_through_in_proportion() -> None:
-    gates = (GateCount(gate="G0", entered=40, passed=40), GateCount(gate="G4", entered=40, passed=10, unproven=20))
+    gates = (
+        GateYield(gate="G0", reached=40, passed=40, rejected=0, unproven=0),
+        GateYield(gate="G4", reached=40, passed=10, rejected=30, unproven=5),
+    )
     bars = shapes(gates_chart(build(synthesis=Synthesis(gates=gates))), "polygon")
 
     def width(bar: ElementTree.Element) -> float:
@@ -215,9 +220,9 @@ def test_gates_show_what_came_through_in_proportion() -> None:
         return max(xs) - min(xs)
 
     passed = [width(bar) for bar in bars if "--pass" in bar.attrib["style"]]
-    left_open = [width(bar) for bar in bars if "--infra" in bar.attrib["style"]]
+    rejected = [width(bar) for bar in bars if "--fail" in bar.attrib["style"]]
     assert passed[1] == pytest.approx(passed[0] / 4)
-    assert left_open == [0, pytest.approx(passed[0] / 2)]
+    assert rejected == [0, pytest.approx(3 * passed[1])]
 
 
 def test_the_map_has_a_dot_for_each_task_and_dots_apart() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from evals.learning import (
     Evaluation,
-    GateCount,
     HeldOutTask,
     LearningReport,
     LearningRun,
@@ -24,6 +23,7 @@ from sandbox.frame import Frame
 from store.trajectory import Trajectory, Turn
 from tests.support.blobs import FakeBlobs
 from tests.support.trajectories import make_trajectory
+from verigen.synth import GateYield
 
 WORDS = {"p": "pass", "f": "fail", "i": "infra_error"}
 
@@ -232,14 +232,29 @@ def test_films_show_what_practice_solved_and_what_it_did_not() -> None:
     ]
 
 
+def test_of_attempts_that_are_all_long_the_shortest_is_shown() -> None:
+    blobs = FakeBlobs()
+    frame = blobs.put(Frame.from_pixels(8, 8, bytes(3 * 64)).encode())
+    lengths = {0: 20, 1: 18, 2: 40}
+    some = [attempts("w", "p", first=number, turns=turns(length, frame))[0] for number, length in lengths.items()]
+    run = LearningRun(
+        title="Run",
+        tasks=tuple(map(task, range(3))),
+        evaluations=(Evaluation(name="warm", trajectories=some),),
+        pairs=(),
+    )
+    (shown,) = build_learning_report(run, blobs=blobs).films
+    assert (shown.title, shown.film.task_id) == ("Solved", "t01")
+
+
 def test_synthesis_is_told_with_what_was_left_open() -> None:
     gates = (
-        GateCount(gate="G0", entered=40, passed=38),
-        GateCount(gate="G4", entered=38, passed=33, unproven=2),
+        GateYield(gate="G0", reached=38, passed=37, rejected=1, unproven=0),
+        GateYield(gate="G4", reached=37, passed=33, rejected=4, unproven=3),
     )
-    told_of = synthesis_words(built("f", "p", synthesis=Synthesis(gates=gates, reproven=10, still_pass=9)))
+    told_of = synthesis_words(built("f", "p", synthesis=Synthesis(gates=gates, left_open=2, reproven=10, still_pass=9)))
     assert "40 new tasks were proposed and 33 admitted." in told_of
-    assert "neither admitted nor rejected: 2." in told_of
+    assert "neither admitted nor rejected, and in no bar: 2." in told_of
     assert "9 of 10 shipped tasks" in told_of
     assert synthesis_words(built("f", "p")) == ""
 
