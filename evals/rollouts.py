@@ -20,7 +20,7 @@ from agent.policy import Policy
 from agent.task import EpisodeTask
 from sandbox.desktop import DesktopSpec
 from sandbox.errors import DesktopError
-from sandbox.hub import Hub
+from sandbox.hub import Lender
 from store import BlobStore, Trajectory, TrajectoryStore
 from store.errors import TrajectoryMissing
 from store.trajectory import ErrorInfo
@@ -48,7 +48,7 @@ class Rollout:
 
 async def run_rollouts(
     rollouts: Sequence[Rollout],
-    hub: Hub,
+    hub: Lender,
     store: TrajectoryStore,
     blobs: BlobStore,
     *,
@@ -92,7 +92,7 @@ def _load(store: TrajectoryStore, trajectory_id: str) -> Trajectory | None:
         return store.load(trajectory_id) if store.recover([trajectory_id]).added else None
 
 
-async def _attempt(rollout: Rollout, hub: Hub, blobs: BlobStore) -> Trajectory:
+async def _attempt(rollout: Rollout, hub: Lender, blobs: BlobStore) -> Trajectory:
     started_at = time.time()
     try:
         async with hub.lease(rollout.spec, deadline_s=LEASE_WAIT_S) as lease:

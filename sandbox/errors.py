@@ -12,6 +12,7 @@
         ├── ProbeLost          the probe died under a call: whether the effect happened is unknown
         ├── DeadlineExceeded   the call's deadline passed
         ├── Unavailable        one channel (accessibility, say) does not answer; the desktop still lives
+        ├── HubLost            the hub behind a socket does not answer
         ├── RecordingMiss      a recorded desktop was asked for something that was never recorded
         └── LeaseExpired       the lease's epoch is over; a newer holder may own the desktop
 
@@ -31,6 +32,7 @@ __all__ = [
     "DeadlineExceeded",
     "DesktopError",
     "DesktopLost",
+    "HubLost",
     "ImageError",
     "LeaseExpired",
     "MissingRequirement",
@@ -108,6 +110,10 @@ class DeadlineExceeded(DesktopError):
 
 class Unavailable(DesktopError):
     """One channel does not answer while the desktop itself lives."""
+
+
+class HubLost(DesktopError):
+    """The hub behind a socket does not answer; of phase `unknown` when a call that it was given may have happened."""
 
 
 class RecordingMiss(DesktopError):

@@ -19,7 +19,7 @@ from agent.policy import Policy, PolicyReply, PolicyRequest
 from evals.rollouts import Rollout, run_rollouts
 from sandbox.desktop import Want
 from sandbox.frame import Frame
-from sandbox.hub import Hub
+from sandbox.hub import Lender
 from store import BlobStore, Trajectory, TrajectoryStore
 from trainer.tasks import TrainingTask
 
@@ -99,7 +99,7 @@ def baseline_rollouts(tasks: Sequence[TrainingTask], harness: Harness, *, seed: 
 
 async def run_all(
     rollouts: Sequence[Rollout],
-    hub: Hub,
+    hub: Lender,
     store: TrajectoryStore,
     blobs: BlobStore,
     *,

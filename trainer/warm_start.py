@@ -19,7 +19,7 @@ from agent.engines.tokens import Vocabulary
 from agent.policy import Policy, PolicyReply, PolicyRequest
 from evals.rollouts import Rollout, run_rollouts
 from sandbox.frame import Frame
-from sandbox.hub import Hub
+from sandbox.hub import Lender
 from store import BlobStore, Trajectory, TrajectoryStore
 from trainer.checkpoints import CheckpointStore
 from trainer.config import RunConfig
@@ -75,7 +75,7 @@ async def collect_demonstrations(
     tasks: Sequence[TrainingTask],
     drawn: Sequence[TrainingTask],
     directory: RunDirectory,
-    hub: Hub,
+    hub: Lender,
     store: TrajectoryStore,
     blobs: BlobStore,
     *,

@@ -7,7 +7,7 @@ from agent.harness import Harness
 from sandbox.actions import Done
 from sandbox.desktop import Desktop
 from sandbox.errors import DesktopError
-from sandbox.hub import Hub
+from sandbox.hub import Lender
 from verigen.assets import Assets
 from verigen.bundle import Bundle, Example, Examples
 from verigen.errors import BundleError
@@ -16,7 +16,7 @@ from verigen.gates.bench import Bench
 __all__ = ["record_examples"]
 
 
-async def record_examples(bundle: Bundle, assets: Assets, hub: Hub, *, harness: Harness | None = None) -> Bundle:
+async def record_examples(bundle: Bundle, assets: Assets, hub: Lender, *, harness: Harness | None = None) -> Bundle:
     """Run a bundle's setup and its oracle on fresh desktops and keep the evidence that its checks read.
 
     Returns:

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from agent.errors import GraderFailed
 from sandbox.errors import DesktopError
-from sandbox.hub import Hub
+from sandbox.hub import Lender
 from store.catalog import Catalog
 from verigen.assets import MemoryAssets
 from verigen.bundle import Bundle
@@ -66,7 +66,7 @@ class Admit(Protocol):
 class Gates:
     """The real gates."""
 
-    hub: Hub
+    hub: Lender
     image_digest: str
     catalog: Catalog
     limit: int

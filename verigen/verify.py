@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from agent.harness import Harness
 from agent.turns import BlobSink
-from sandbox.hub import Hub
+from sandbox.hub import Lender
 from store.catalog import Catalog
 from store.trajectory import Trajectory
 from verigen.assets import Assets
@@ -40,7 +40,7 @@ __all__ = ["verify", "verify_static"]
 async def verify(
     bundle: Bundle,
     assets: Assets,
-    hub: Hub,
+    hub: Lender,
     *,
     image_digest: str,
     catalog: Catalog | None = None,

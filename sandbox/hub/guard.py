@@ -28,7 +28,7 @@ T = TypeVar("T")
 class GuardedDesktop:
     """One desktop under one epoch of one lease; see `sandbox.desktop.Desktop` for the calls.
 
-    Every call may also raise `LeaseExpired`: the lease is over.
+    Every call may also raise `LeaseExpired`: the lease is over. A step may raise `ScreenFrozen`.
     """
 
     def __init__(self, holding: Holding, epoch: int) -> None:
@@ -70,6 +70,7 @@ class GuardedDesktop:
             holding.metrics.step.add(asyncio.get_running_loop().time() - began)
             if request_id is not None:
                 holding.remember(request_id, asked, answer)
+            holding.screen.see(answer.observation)
             return answer
 
         return await self._call("step", run, deadline_s, effect=bool(asked.actions))

@@ -30,6 +30,7 @@ from types import TracebackType
 
 from sandbox.desktop import Backend, DesktopSpec
 from sandbox.errors import BadRequest, DesktopError, LeaseExpired
+from sandbox.hub.admission import Admission
 from sandbox.hub.guard import GuardedDesktop
 from sandbox.hub.lease import STOP_S, Holding, Lease
 from sandbox.hub.metrics import HubStats, Metrics
@@ -57,6 +58,7 @@ class Hub:
         boot_s: deadline of one boot.
         close_s: bound on destroying one desktop.
         close_backend: the hub owns its backend and closes it at its end. False where others use the backend as well.
+        admission: whether the machine can take another boot; None asks nobody. See `sandbox.hub.admission`.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Hub:
         boot_s: float = 60.0,
         close_s: float = 20.0,
         close_backend: bool = True,
+        admission: Admission | None = None,
         metrics: Metrics | None = None,
     ) -> None:
         if boots_at_once is None:
@@ -100,6 +103,7 @@ class Hub:
             boot_s=boot_s,
             close_s=close_s,
             metrics=self._metrics,
+            admission=admission,
         )
         self._epochs = itertools.count(1)
         self._closing = asyncio.Event()
@@ -248,6 +252,7 @@ class Hub:
             leased=slots.count(State.LEASED),
             retiring=slots.count(State.RETIRED),
             waiting=len(self._pool.waiters),
+            held_back=self._pool.held_back,
             now=asyncio.get_running_loop().time(),
         )
 

@@ -34,6 +34,7 @@ from sandbox.errors import (
     Unavailable,
 )
 from sandbox.hub.metrics import Metrics
+from sandbox.hub.watch import ScreenWatch
 
 __all__ = ["Asked", "Holding", "Lease"]
 
@@ -76,6 +77,7 @@ class Holding:
         self.expires_at = expires_at
         self.latest_at = latest_at
         self.metrics = metrics
+        self.screen = ScreenWatch()
         self.lock = asyncio.Lock()
         self.over: str | None = None
         self._on_over = on_over

@@ -49,10 +49,14 @@ class HubStats:
     """Seconds."""
     utilisation: float
     """Mean share of the capacity that was lent, in [0, 1]."""
+    held_back: str | None
+    """Why the machine can take no boot now that is due; None while it can."""
+    held_back_share: float
+    """Mean share of the time in which a due boot was held back, in [0, 1]."""
     retired: dict[str, int]
     """Sum: desktops destroyed, by reason (`released`, `expired`, `age`, an error's class name, ...)."""
     reaped: int
-    """Sum: leftovers of dead owners that were removed."""
+    """Sum: orphans, the leftovers of dead owners, that were removed."""
 
 
 class Samples:
@@ -105,13 +109,23 @@ class Metrics:
         self.lease_wait = Samples()
         self.step = Samples()
         self.lent = Level()
+        self.held_back = Level()
         self.boots = 0
         self.boot_failures = 0
         self.reaped = 0
         self.retired: Counter[str] = Counter()
 
     def snapshot(
-        self, *, capacity: int, booting: int, ready: int, leased: int, retiring: int, waiting: int, now: float
+        self,
+        *,
+        capacity: int,
+        booting: int,
+        ready: int,
+        leased: int,
+        retiring: int,
+        waiting: int,
+        held_back: str | None,
+        now: float,
     ) -> HubStats:
         """These counters and the hub's present state as one `HubStats`; `now` is the time that `lent` uses."""
         return HubStats(
@@ -130,6 +144,8 @@ class Metrics:
             step_p50_s=self.step.percentile(0.5),
             step_p95_s=self.step.percentile(0.95),
             utilisation=self.lent.mean(now) / capacity,
+            held_back=held_back,
+            held_back_share=self.held_back.mean(now),
             retired=dict(self.retired),
             reaped=self.reaped,
         )

@@ -7,6 +7,7 @@ boot ends, a desktop is gone, time passed). asyncio runs it without interruption
 * at most `boots_at_once` of them are booting;
 * waiters are served by priority, then in the order they came; a waiter takes a ready desktop of its spec, else one is
   booted for it, if need be in the place of an idle desktop of another spec;
+* no boot starts that the machine cannot take (`admission`), and the queue keeps its order meanwhile;
 * only when no waiter lacks a place are `warm` desktops kept ready for each spec that was asked for, the newest first.
 
 Trade-off accepted: a boot whose waiter left goes on and stays ready for the next one, until `max_age_s` or until its
@@ -23,12 +24,15 @@ from collections.abc import Iterable
 
 from sandbox.desktop import Backend, DesktopSpec
 from sandbox.errors import BadRequest, BootFailed, DeadlineExceeded, ImageError, LeaseExpired, MissingRequirement
+from sandbox.hub.admission import Admission
 from sandbox.hub.metrics import Metrics
 from sandbox.hub.slots import Slot, Slots, State, Waiter
 
 __all__ = ["Pool"]
 
 ATTEMPTS = 3
+ADMISSION_S = 0.5
+"""Time between two questions whether an overloaded machine can take a boot now."""
 CLOSED = "the hub is closed; no desktop was lent"
 
 
@@ -47,6 +51,7 @@ class Pool:
         boot_s: float,
         close_s: float,
         metrics: Metrics,
+        admission: Admission | None = None,
     ) -> None:
         self.waiters: list[Waiter] = []
         self.slots = Slots(
@@ -60,6 +65,10 @@ class Pool:
         self._capacity = capacity
         self._warm = warm
         self._boots_at_once = boots_at_once
+        self._admission = admission
+        self._metrics = metrics
+        self._asking_again: asyncio.TimerHandle | None = None
+        self.held_back: str | None = None  # why the machine can take no boot now
         self._max_age_s = max_age_s
         self._stopped = False
         self._order = itertools.count()
@@ -103,15 +112,19 @@ class Pool:
                 self.waiters.remove(waiter)
                 self.slots.enter(slot, State.LEASED)
                 waiter.future.set_result(slot)
+        self.held_back = None
         if self.slots.running and self._boot_for_waiters():
             self._keep_warm()
+        self._metrics.held_back.set(int(self.held_back is not None), asyncio.get_running_loop().time())
 
     def tick(self) -> None:
-        """Do what only time brings about: age, second tries."""
+        """Do what only time brings about: age, illness, second tries."""
         self._resting.clear()
         for slot in self.slots.all:
             if slot.state is State.READY and self._stale(slot):
                 self.slots.retire(slot, "age")
+            elif slot.state is State.READY and self.slots.running:
+                self.slots.check(slot)
         self.slots.retry()
         self.dispatch()
 
@@ -126,10 +139,10 @@ class Pool:
             bisect.insort(self.waiters, waiter, key=lambda other: other.rank)
             self.dispatch()
             slot = await waiter.future
-            well = not slot.stood or await slot.is_well()
-            if well and slot.state is State.LEASED:
+            illness = await slot.illness() if slot.stood else None
+            if illness is None and slot.state is State.LEASED:
                 return slot
-            self.slots.retire(slot, "unhealthy")
+            self.slots.retire(slot, illness or "unhealthy")
             waiter.future = asyncio.get_running_loop().create_future()
         raise LeaseExpired(CLOSED)
 
@@ -148,6 +161,8 @@ class Pool:
             f"no desktop became free within {deadline_s} s: capacity {self._capacity}, {counts}, others waiting "
             f"{len(self.waiters)}. Wait longer, or raise the hub's capacity"
         )
+        if self.held_back is not None:
+            message += f". No boot starts now: {self.held_back}"
         if waiter.failures:
             message += f". Boots failed meanwhile, the last one: {waiter.failures[-1]}"
         return DeadlineExceeded(message)
@@ -161,7 +176,7 @@ class Pool:
                 booting[waiter.spec] -= 1
             elif self._may_boot():
                 self.slots.boot(waiter.spec, waiter)
-            elif self.slots.count(State.BOOTING) >= self._boots_at_once:
+            elif self.held_back is not None or self.slots.count(State.BOOTING) >= self._boots_at_once:
                 return False
             elif leaving > 0:
                 leaving -= 1
@@ -179,8 +194,20 @@ class Pool:
                 spare += 1
 
     def _may_boot(self) -> bool:
-        free = len(self.slots.all) < self._capacity
-        return free and self.slots.count(State.BOOTING) < self._boots_at_once
+        booting = self.slots.count(State.BOOTING)
+        return len(self.slots.all) < self._capacity and booting < self._boots_at_once and self._is_admitted(booting)
+
+    def _is_admitted(self, booting: int) -> bool:
+        """Whether the machine can take one more boot; if not, it is asked again in a moment."""
+        if self._admission is not None:
+            self.held_back = self._admission.refusal(booting=booting)
+        if self.held_back is not None and self._asking_again is None:
+            self._asking_again = asyncio.get_running_loop().call_later(ADMISSION_S, self._ask_again)
+        return self.held_back is None
+
+    def _ask_again(self) -> None:
+        self._asking_again = None
+        self.dispatch()
 
     def _evict(self) -> bool:
         idle = [slot for slot in self.slots.all if slot.state is State.READY]

@@ -18,6 +18,7 @@ from sandbox.desktop import Backend, Desktop, DesktopSpec
 from sandbox.errors import BootFailed
 from sandbox.hub.lease import Holding
 from sandbox.hub.metrics import Metrics
+from sandbox.hub.watch import MemoryWatch
 
 __all__ = ["Slot", "Slots", "State", "Waiter"]
 
@@ -64,17 +65,21 @@ class Slot:
     stood: bool = False
     """It stood ready for a while, so it may have died unseen."""
     holding: Holding | None = None
+    memory: MemoryWatch = field(default_factory=MemoryWatch)
     task: asyncio.Task[None] | None = None
     """Its boot or its destruction, while that runs."""
 
-    async def is_well(self) -> bool:
-        """Whether the desktop says within `CHECK_S` that it is alive."""
+    async def illness(self) -> str | None:
+        """Why the desktop is of no use any more; None if it says within `CHECK_S` that it is alive."""
         assert self.desktop is not None
         try:
             async with asyncio.timeout(CHECK_S):
-                return (await self.desktop.health()).alive
+                health = await self.desktop.health()
         except Exception:  # noqa: BLE001 - whatever keeps it from saying that it is well, it is not
-            return False
+            return "unhealthy"
+        if not health.alive:
+            return "unhealthy"
+        return "memory" if self.memory.swollen(health) else None
 
 
 class Slots:
@@ -157,6 +162,11 @@ class Slots:
         """How many desktops are being destroyed at this moment."""
         return sum(slot.state is State.RETIRED and slot.task is not None for slot in self.all)
 
+    def check(self, slot: Slot) -> None:
+        """Look at a desktop that waits for a lease, in the background; retire it if it is of no use any more."""
+        assert self._group is not None
+        self._group.create_task(self._check(slot))
+
     def retry(self) -> None:
         """Try again to destroy what would not go."""
         for slot in self.all:
@@ -198,6 +208,11 @@ class Slots:
                 self.retire(slot, "hub closed")
         self._changed()
         slot.stood = slot.state is State.READY
+
+    async def _check(self, slot: Slot) -> None:
+        illness = await slot.illness()
+        if illness is not None and slot.state is State.READY:
+            self.retire(slot, illness)
 
     def _boot_failed(self, slot: Slot, error: Exception) -> None:
         self.all.remove(slot)

@@ -23,7 +23,7 @@ from sandbox.actions import Action, parse_action
 from sandbox.desktop import Desktop
 from sandbox.errors import DesktopError
 from sandbox.evidence import Evidence
-from sandbox.hub import Hub
+from sandbox.hub import Lender
 from store.trajectory import Trajectory
 from verigen.assets import Assets
 from verigen.bundle import Bundle, Script
@@ -132,7 +132,7 @@ class Bench:
 
     bundle: Bundle
     assets: Assets
-    hub: Hub
+    hub: Lender
     image_digest: str | None = None
     harness: Harness = field(default_factory=Harness)
     blobs: BlobSink = field(default_factory=DiscardBlobs)
