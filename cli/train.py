@@ -87,8 +87,7 @@ def chosen_tasks(work: Workspace, choice: TaskChoice) -> list[TrainingTask]:
     found = [
         TrainingTask(bundle=task.bundle, assets=task.assets, split=choice.split)
         for task in work.tasks(split=choice.split)
-        if task.bundle.provenance.generator.startswith("pack:")
-        and (not choice.apps or set(task.bundle.task.apps) <= set(choice.apps))
+        if task.bundle.provenance.generator.startswith("pack:") and choice.allows(task.bundle.task)
     ]
     found.sort(key=lambda task: task.id)
     return found[: choice.limit]

@@ -14,8 +14,8 @@ or its screenshots.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from agent.engines.tokens import Grid, PolicyFormat, expand_ids
 from sandbox.frame import Frame
@@ -61,6 +61,9 @@ class TrainingSequence:
     """Lowest weight version that sampled any token of the replies."""
     weight: float = 1.0
     """Of every trained token in a supervised loss."""
+    as_right: Mapping[int, range] = field(default_factory=dict)
+    """Ids that a supervised loss takes for as right as the trained one, by the index of that token: a widget can be
+    clicked anywhere."""
 
     def __post_init__(self) -> None:
         assert len(self.trained) == len(self.logprobs), "per-token fields differ in length"
@@ -136,10 +139,14 @@ def training_sequences(
 
 
 def micro_batches(sequences: Sequence[TrainingSequence], max_tokens: int) -> list[list[TrainingSequence]]:
-    """Split into batches of at most so many tokens, padding included; a longer sequence is a batch of its own."""
+    """Split into batches of at most so many tokens, padding included; a longer sequence is a batch of its own.
+
+    Sequences of very different lengths are kept apart, because padding costs as much as tokens.
+    """
     batches: list[list[TrainingSequence]] = []
     for sequence in sorted(sequences, key=lambda each: len(each.ids)):
-        if batches and len(sequence.ids) * (len(batches[-1]) + 1) <= max_tokens:
+        fits = bool(batches) and len(sequence.ids) * (len(batches[-1]) + 1) <= max_tokens
+        if fits and len(sequence.ids) <= 2 * len(batches[-1][0].ids):
             batches[-1].append(sequence)
         else:
             batches.append([sequence])

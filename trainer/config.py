@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agent.engines.qwen3vl.settings import TinySize
 from agent.harness import Harness, Limits, Sampling, SettleRule
 from trainer.learner import LearnerSettings
+from verigen.task import Task
 
 __all__ = ["Practice", "RunConfig", "TaskChoice", "WarmStart", "small_harness"]
 
@@ -23,28 +25,44 @@ class TaskChoice(_Frozen):
     split: Literal["train", "validation"] = "train"
     apps: tuple[str, ...] = ()
     """Only tasks that use nothing else; empty allows all."""
+    templates: tuple[str, ...] = ()
+    """Only tasks that were made from these templates of the skill packs, `*` allowed; empty allows all."""
     limit: int | None = Field(default=None, ge=1)
     """The first so many, in the order of their ids."""
 
+    def allows(self, task: Task) -> bool:
+        """Whether a task may be chosen, its split and the limit aside."""
+        template = str(task.tags.get("template", ""))
+        by_template = not self.templates or any(fnmatch(template, name) for name in self.templates)
+        return by_template and (not self.apps or set(task.apps) <= set(self.apps))
+
 
 class WarmStart(_Frozen):
-    """Learning from demonstrations, before practice.
+    """Learning from plans and demonstrations, before practice.
 
     It ends after `updates`, or earlier once the mean loss of a demonstrated token has been below `enough` over a
     hundred updates. Nothing else ends it, so practice starts from all that the demonstrations gave in that time.
     """
+
+    plans: int = Field(default=3000, ge=0)
+    """Solutions drawn from the skill packs that are read as text; they cost no desktop."""
+    reading: int = Field(default=500, ge=0)
+    """Updates from plans alone, before those from demonstrations."""
 
     demonstrations: int = Field(default=240, ge=1)
     """Attempts of the tasks' own solutions; tasks take turns. Those that do not pass are left out."""
     draws: int = Field(default=0, ge=0)
     """Further start states drawn from the skill packs for demonstrations alone; their solution must pass its check."""
     updates: int = Field(default=1500, ge=1)
+    """From demonstrations."""
     enough: float = Field(default=0.05, ge=0)
     """Nats per demonstrated token."""
     batch: int = Field(default=4, ge=1)
     """Demonstrated segments in an update."""
     pointing: int = Field(default=2, ge=0)
     """Exercises in pointing in an update."""
+    reminders: int = Field(default=6, ge=0)
+    """Plans in an update."""
     size: TinySize = TinySize()
     """Of the policy that is built."""
     learner: LearnerSettings = LearnerSettings(lr=1.5e-3, warmup_steps=20)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from agent.context import Context
 from agent.engines.tokens import CompactFormat, TokenStream, expand_ids
@@ -17,9 +18,9 @@ from sandbox.dialects import get_dialect
 from sandbox.frame import Frame
 from store.trajectory import TokenTrace, Trajectory, Turn
 from trainer.batches import FrameSource, SequenceImage, TrainingSequence
-from trainer.widgets import Widget, fitting_name, widget_at
+from trainer.widgets import Widget, bins_of, fitting_name, widget_at
 
-__all__ = ["pointing_sequence", "with_tokens"]
+__all__ = ["forgiving", "pointing_sequence", "with_tokens"]
 
 _POINTED = frozenset({"click", "move"})
 MAX_NAME = 6
@@ -100,6 +101,7 @@ def pointing_sequence(
     ids.append(vocabulary.special("<|vision_end|>"))
     trained: list[int] = []
     replies = []
+    as_right: dict[int, range] = {}
     named = [(fitting_name(form, widget.name, MAX_NAME), widget) for widget in widgets]
     known = [(text, widget) for text, widget in named if text]
     for text, widget in rng.sample(known, min(limit, len(known))):
@@ -109,6 +111,8 @@ def pointing_sequence(
         replies.append(range(len(ids), len(ids) + len(reply)))
         ids += reply
         trained += [len(ids) - 3, len(ids) - 2]
+        bins = bins_of(widget, vocabulary)
+        as_right |= {len(ids) - 3: bins.x, len(ids) - 2: bins.y}
     if not trained:
         return None
     return TrainingSequence(
@@ -122,18 +126,51 @@ def pointing_sequence(
         advantage=0.0,
         oldest_version=0,
         weight=weight,
+        as_right=as_right,
     )
+
+
+def forgiving(
+    sequence: TrainingSequence,
+    trajectory: Trajectory,
+    form: CompactFormat,
+    widgets: Mapping[str, Sequence[Widget]],
+) -> TrainingSequence:
+    """A demonstration's sequence in which a click anywhere in the middle of its target is right.
+
+    Args:
+        trajectory: that the sequence is of.
+        widgets: what lies on its screenshots, by their names.
+    """
+    as_right: dict[int, range] = {}
+    for number, reply in zip(sequence.turns, sequence.replies, strict=True):
+        turn = trajectory.turns[number]
+        target = _target(turn, widgets.get(turn.frame or "", ()))
+        if target is None:
+            continue
+        bins = bins_of(target, form.vocabulary)
+        for index in reply:
+            token = sequence.ids[index]
+            kind = form.vocabulary.kind(token)
+            if kind in ("x", "y") and token in (ids := bins.x if kind == "x" else bins.y):
+                as_right[index] = ids
+    return replace(sequence, as_right=as_right)
 
 
 def _named(turn: Turn, form: CompactFormat, widgets: Sequence[Widget]) -> str:
     """The reply behind the name of what it clicks on; as it is where that is not known or it has a thought."""
-    action = turn.actions[0] if turn.actions else {}
-    point = action.get("point")
-    if turn.thought or action.get("kind") not in _POINTED or point is None:
-        return turn.raw
-    target = widget_at(widgets, point["x"], point["y"])
+    target = None if turn.thought else _target(turn, widgets)
     name = "" if target is None else fitting_name(form, target.name, MAX_NAME)
     return f"# {name}\n{turn.raw}" if name else turn.raw
+
+
+def _target(turn: Turn, widgets: Sequence[Widget]) -> Widget | None:
+    """What a turn's action points at."""
+    action = turn.actions[0] if turn.actions else {}
+    point = action.get("point")
+    if action.get("kind") not in _POINTED or point is None:
+        return None
+    return widget_at(widgets, point["x"], point["y"])
 
 
 def _trace(form: CompactFormat, sent_ids: tuple[int, ...], frames: Sequence[Frame], reply: Sequence[int]) -> TokenTrace:

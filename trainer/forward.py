@@ -32,6 +32,8 @@ class ForwardPass:
 
     logp_N: Tensor
     """Of the trained tokens under the sampling distribution; differentiable."""
+    right_logp_N: Tensor
+    """Of any token that `TrainingSequence.as_right` takes for right; differentiable."""
     entropy_N: Tensor
     """Of the distributions they were sampled from; not differentiable."""
     hidden_BLD: Tensor
@@ -95,7 +97,10 @@ class Forward:
         chosen = torch.tensor(tokens, dtype=torch.long, device=device)
         with torch.no_grad():
             entropy = -(all_logp.exp() * all_logp.nan_to_num(neginf=0.0)).sum(-1)
-        return ForwardPass(logp_N=all_logp.gather(1, chosen[:, None])[:, 0], entropy_N=entropy, hidden_BLD=hidden)
+        logp = all_logp.gather(1, chosen[:, None])[:, 0]
+        return ForwardPass(
+            logp_N=logp, right_logp_N=_any_right(sequences, all_logp, logp), entropy_N=entropy, hidden_BLD=hidden
+        )
 
     def _states(self, sequence: TrainingSequence) -> list[int]:
         """The grammar's state at each trained token."""
@@ -111,3 +116,17 @@ class Forward:
             while len(self._patches) > self._max_patches:
                 self._patches.popitem(last=False)
         return self._patches[image.name]
+
+
+def _any_right(sequences: Sequence[TrainingSequence], all_logp: Tensor, logp: Tensor) -> Tensor:
+    ranges = [sequence.as_right.get(index) for sequence in sequences for index in sequence.trained]
+    rows = [row for row, ids in enumerate(ranges) if ids is not None]
+    if not rows:
+        return logp
+    right = torch.zeros(len(rows), all_logp.shape[1], dtype=torch.bool)
+    for index, row in enumerate(rows):
+        ids = ranges[row]
+        assert ids is not None
+        right[index, ids.start : ids.stop] = True
+    any_of_them = all_logp[rows].masked_fill(~right.to(all_logp.device), -torch.inf).logsumexp(-1)
+    return logp.index_copy(0, torch.tensor(rows, device=logp.device), any_of_them)

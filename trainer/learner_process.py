@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trainer.batches import FrameSource, TrainingSequence
     from trainer.learner import LearnerSettings
     from trainer.losses import ClipRange
+    from trainer.plans import Plan
 
 __all__ = ["LearnerProcess", "TeachSettings", "Weighed", "start_learner"]
 
@@ -49,12 +50,15 @@ class Weighed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TeachSettings:
-    """How demonstrations are taught."""
+    """What an update is made of."""
 
     batch: int = 4
-    """Demonstrated segments in an update."""
+    """Demonstrated segments."""
     pointing: int = 2
-    """Exercises in pointing in an update."""
+    """Exercises in pointing."""
+    plans: int = 0
+    plan_weight: float = 0.3
+    """Of a plan's token beside one of a demonstration."""
     grounding: float = 1.0
     """Weight of naming what every part of the screen shows."""
 
@@ -69,13 +73,15 @@ class LearnerProcess:
     def __init__(self, child: Child) -> None:
         self.child = child
 
-    async def demonstrate(self, trajectories: Sequence[Trajectory], widgets: dict[str, tuple[Widget, ...]]) -> int:
-        """Take demonstrations in; return the number of segments to teach from."""
-        number: int = await self.child.call("demonstrate", list(trajectories), widgets)
+    async def demonstrate(
+        self, trajectories: Sequence[Trajectory], widgets: dict[str, tuple[Widget, ...]], plans: Sequence[Plan] = ()
+    ) -> int:
+        """Take demonstrations and plans in; return the number of segments to teach from."""
+        number: int = await self.child.call("demonstrate", list(trajectories), widgets, tuple(plans))
         return number
 
     async def teach(self, num_updates: int, how: TeachSettings) -> dict[str, float]:
-        """Make updates from demonstrations; returns the metrics' means."""
+        """Make updates from what was taken in; returns the metrics' means."""
         metrics: dict[str, float] = await self.child.call("teach", num_updates, how)
         return metrics
 
@@ -170,10 +176,13 @@ class _LearnerService:
         self._segments: list[TrainingSequence] = []
         self._widgets: dict[str, tuple[Widget, ...]] = {}
         self._labels: dict[str, Any] = {}
+        self._plans: Sequence[Plan] = ()
 
-    def demonstrate(self, trajectories: list[Trajectory], widgets: dict[str, tuple[Widget, ...]]) -> int:
+    def demonstrate(
+        self, trajectories: list[Trajectory], widgets: dict[str, tuple[Widget, ...]], plans: Sequence[Plan]
+    ) -> int:
         from agent.engines.tokens import CompactFormat
-        from trainer.demonstrations import with_tokens
+        from trainer.demonstrations import forgiving, with_tokens
         from trainer.widgets import grounding_labels
 
         form = self._learner.policy.format
@@ -182,7 +191,8 @@ class _LearnerService:
         self._segments = []
         for trajectory in trajectories:
             told = with_tokens(trajectory, form, self._harness, frames=self._frames, widgets=widgets)
-            self._segments += self._cut(told, 0.0)
+            self._segments += [forgiving(segment, trajectory, form, widgets) for segment in self._cut(told, 0.0)]
+        self._plans = plans
         self._widgets = {name: found for name, found in widgets.items() if found}
         self._labels = {}
         for name, found in widgets.items():
@@ -194,6 +204,7 @@ class _LearnerService:
         from agent.engines.tokens import CompactFormat
         from trainer.demonstrations import pointing_sequence
         from trainer.objectives import SupervisedObjective
+        from trainer.plans import plan_sequence
 
         learner, form = self._learner, self._learner.policy.format
         assert isinstance(form, CompactFormat), "demonstrate refuses others"
@@ -206,6 +217,8 @@ class _LearnerService:
                 exercise = pointing_sequence(name, self._frames(name), self._widgets[name], form, learner.rng)
                 if exercise is not None:
                     sequences.append(exercise)
+            for plan in learner.rng.sample(self._plans, min(how.plans, len(self._plans))):
+                sequences.append(plan_sequence(plan, form, learner.rng, weight=how.plan_weight))
             for metric, value in learner.update(sequences, objective).items():
                 totals.setdefault(metric, []).append(value)
         return {name: sum(values) / len(values) for name, values in totals.items()} | {"updates": learner.step}

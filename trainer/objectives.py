@@ -136,23 +136,28 @@ class SupervisedObjective:
         """Likelihood of the replies, and the naming of what each image token shows."""
         device = outcome.logp_N.device
         weight = torch.tensor([each.weight for each in sequences for _ in each.trained], device=device)
-        loss = likelihood_loss(outcome.logp_N, weight, denominator=denominators.tokens)
-        metrics.mean("reply_loss", -float(outcome.logp_N.detach().sum()), len(outcome.logp_N))
+        right_logp = outcome.right_logp_N
+        loss = likelihood_loss(right_logp, weight, denominator=denominators.tokens)
+        metrics.mean("reply_loss", -float(right_logp.detach().sum()), len(right_logp))
         where = [
-            (row, image.start + label.index, label.targets)
+            (row, image.start + label.index, label)
             for row, sequence in enumerate(sequences)
             for image in sequence.images
             for label in self._labels.get(image.name, ())
         ]
         if not where or self.grounding == 0:
             return loss
-        rows, positions, targets = zip(*where, strict=True)
+        rows, positions, found = zip(*where, strict=True)
         logits = forward.language.logits(outcome.hidden_BLD[list(rows), list(positions)])
         kinds = [ids.to(device) for ids in self._kinds]
-        naming, right = grounding_loss(
-            logits, torch.tensor(targets, device=device), kinds, denominator=denominators.positions
-        )
+        wanted = torch.tensor([_ranges(label) for label in found], device=device)
+        naming, right = grounding_loss(logits, wanted, kinds, denominator=denominators.positions)
         metrics.mean("grounding_loss", float(naming.detach()) * denominators.positions, len(where))
         for name, count in zip(("name", "x", "y"), right.tolist(), strict=True):
             metrics.mean(f"grounding_{name}_right", count, len(where))
         return loss + self.grounding * naming
+
+
+def _ranges(label: GroundingLabel) -> list[tuple[int, int]]:
+    x, y = label.bins.x, label.bins.y
+    return [(label.name, label.name), (x.start, x.stop - 1), (y.start, y.stop - 1)]

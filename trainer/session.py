@@ -26,6 +26,7 @@ from trainer.learner_process import start_learner
 from trainer.loop import OnlineLoop, desktops_of
 from trainer.losses import ClipRange
 from trainer.metrics import JsonlSink, MetricsLog, TensorboardSink
+from trainer.plans import plan_of
 from trainer.practice import keep_sampler
 from trainer.progress import LoopView
 from trainer.run_directory import RunDirectory
@@ -89,14 +90,23 @@ class Session:
         if config.policy is not None:
             return Path(config.policy)
         extra = draw_tasks(
-            self.packs, config.warm_start.draws, seed=config.seed, known=[task.bundle for task in self.tasks]
+            self.packs,
+            config.warm_start.draws,
+            seed=config.seed,
+            known=[task.bundle for task in self.tasks],
+            choice=config.tasks,
         )
         watcher.phase("Watching solutions", config.warm_start.demonstrations + len(extra))
         shown = await collect_demonstrations(
             config, self.tasks, extra, directory, self.hub, self.store, self.blobs, on_end=watcher.demonstrated
         )
-        watcher.phase("Imitating them", config.warm_start.updates)
-        return await imitate(config, shown, directory, self.blobs_at, on_metrics=watcher.imitated)
+        drawn = draw_tasks(
+            self.packs, config.warm_start.plans, seed=config.seed, known=[], choice=config.tasks, purpose="plan"
+        )
+        plans = [plan_of(task.bundle) for task in drawn]
+        reading = config.warm_start.reading if plans else 0
+        watcher.phase("Imitating them", reading + config.warm_start.updates)
+        return await imitate(config, shown, directory, self.blobs_at, plans=plans, on_metrics=watcher.imitated)
 
     async def _practise(self, directory: RunDirectory, start: Path) -> Path:
         config, practice = self.config, self.config.practice

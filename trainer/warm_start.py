@@ -2,7 +2,9 @@
 
 ::
 
-    solutions on desktops -> trajectories that pass, and what lay where (accessibility) -> vocabulary -> imitation
+    solutions on desktops -> trajectories that pass, and what lay where (accessibility) -.
+    solutions as text (plans) -----------------------------------------------------------`-> vocabulary -> reading of
+                                                                                             plans -> imitation
 
 Each attempt is committed as it ends and imitation is saved as it goes, so an interrupted warm start goes on where it
 was. A demonstration counts only if its task's check passed it.
@@ -13,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 from agent.engines.tokens import Vocabulary
@@ -22,11 +25,12 @@ from sandbox.frame import Frame
 from sandbox.hub import Lender
 from store import BlobStore, Trajectory, TrajectoryStore
 from trainer.checkpoints import CheckpointStore
-from trainer.config import RunConfig
+from trainer.config import RunConfig, TaskChoice, WarmStart
 from trainer.errors import NothingToDo
 from trainer.learner_process import TeachSettings, start_learner
 from trainer.losses import ClipRange
 from trainer.metrics import JsonlSink
+from trainer.plans import Plan
 from trainer.run_directory import RunDirectory
 from trainer.tasks import TrainingTask
 from trainer.widgets import Widget, WidgetRecorder
@@ -40,6 +44,8 @@ CHUNK = 20
 ENOUGH_CHUNKS = 5
 SAVE_EVERY = 200
 """Updates between two checkpoints."""
+PLANS_PER_UPDATE = 32
+"""While nothing but plans is read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,17 +60,38 @@ class Demonstrations:
     """Solutions that did not pass; each is a fault of its task or of the machine."""
 
 
-def draw_tasks(packs: Sequence[SkillPack], count: int, *, seed: int, known: Sequence[Bundle]) -> list[TrainingTask]:
-    """Further training tasks from the packs, templates in turn, for demonstrations alone: nobody has proven them."""
-    templates = [template for pack in packs for template in pack.templates]
+def draw_tasks(
+    packs: Sequence[SkillPack],
+    count: int,
+    *,
+    seed: int,
+    known: Sequence[Bundle],
+    choice: TaskChoice | None = None,
+    purpose: str = "demonstration",
+) -> list[TrainingTask]:
+    """Further training tasks from the packs, templates in turn, for the warm start alone: nobody has proven them.
+
+    Args:
+        known: are not drawn again.
+        choice: what may be drawn.
+        purpose: draws for another purpose are others.
+    """
+    names = () if choice is None else choice.templates
+    templates = [
+        template
+        for pack in packs
+        for template in pack.templates
+        if not names or any(fnmatch(template.name, name) for name in names)
+    ]
     used = {content_key(bundle) for bundle in known}
     found: list[TrainingTask] = []
     for index in range(100 * count):
         if len(found) == count or not templates:
             break
         template = templates[index % len(templates)]
-        bundle = template.make(Draw(f"demonstration/{seed}/{template.name}/{index}"))
-        if split_of(bundle) == "train" and content_key(bundle) not in used:
+        bundle = template.make(Draw(f"{purpose}/{seed}/{template.name}/{index}"))
+        allowed = choice is None or choice.allows(bundle.task)
+        if allowed and split_of(bundle) == "train" and content_key(bundle) not in used:
             used.add(content_key(bundle))
             found.append(TrainingTask(bundle=bundle, split="train"))
     return found
@@ -126,13 +153,17 @@ async def imitate(
     directory: RunDirectory,
     blobs: Path,
     *,
+    plans: Sequence[Plan] = (),
     on_metrics: Callable[[dict[str, float]], None] = lambda metrics: None,
 ) -> Path:
-    """Build a policy and teach it the demonstrations until the stop rule of `WarmStart`; return its checkpoint."""
+    """Build a policy and teach it plans, then demonstrations until the stop rule of `WarmStart`; return its checkpoint.
+
+    Updates are counted over both.
+    """
     settings = config.warm_start
     frame = _first_frame(shown, blobs)
     learner = await start_learner(
-        (vocabulary_of(shown, frame), settings.size, config.seed),
+        (vocabulary_of(shown, plans, frame), settings.size, config.seed),
         settings.learner,
         config.harness,
         clip=ClipRange(),
@@ -140,7 +171,7 @@ async def imitate(
         weights=directory.weights(),
     )
     try:
-        await learner.demonstrate(shown.trajectories, shown.widgets)
+        await learner.demonstrate(shown.trajectories, shown.widgets, plans)
         done, low = 0, 0
         checkpoint = CheckpointStore(directory.warm).latest()
         if checkpoint is not None:
@@ -150,15 +181,17 @@ async def imitate(
                 return checkpoint
         log = JsonlSink(directory.root / "warm.jsonl", resume_step=done)
         try:
-            how = TeachSettings(batch=settings.batch, pointing=settings.pointing)
+            reading = settings.reading if plans else 0
+            last = reading + settings.updates
             while True:
-                count = min(CHUNK, settings.updates - done)
-                metrics = await learner.teach(count, how)
+                alone = done < reading
+                count = min(CHUNK, (reading if alone else last) - done)
+                metrics = await learner.teach(count, _plans_alone() if alone else _together(settings))
                 done += count
-                low = low + 1 if metrics["reply_loss"] < settings.enough else 0
+                low = low + 1 if not alone and metrics["reply_loss"] < settings.enough else 0
                 log.write(done, metrics)
                 on_metrics({**metrics, "updates": done})
-                finished = done >= settings.updates or low >= ENOUGH_CHUNKS
+                finished = done >= last or low >= ENOUGH_CHUNKS
                 if finished or done % SAVE_EVERY == 0:
                     state = {"updates": done, "low": low, "finished": finished}
                     checkpoint = await learner.checkpoint(directory.warm, done, state)
@@ -171,11 +204,20 @@ async def imitate(
         await learner.close()
 
 
-def vocabulary_of(shown: Demonstrations, frame: Frame) -> Vocabulary:
-    """The words of what was asked, of what lay on the screens, and of what was written."""
+def _plans_alone() -> TeachSettings:
+    return TeachSettings(batch=0, pointing=0, plans=PLANS_PER_UPDATE)
+
+
+def _together(settings: WarmStart) -> TeachSettings:
+    return TeachSettings(batch=settings.batch, pointing=settings.pointing, plans=settings.reminders)
+
+
+def vocabulary_of(shown: Demonstrations, plans: Sequence[Plan], frame: Frame) -> Vocabulary:
+    """The words of what was asked, of what lay on the screens, of what was written and of what is planned."""
     texts = [trajectory.instruction for trajectory in shown.trajectories]
     texts += [turn.raw for trajectory in shown.trajectories for turn in trajectory.turns]
     texts += [widget.name for found in shown.widgets.values() for widget in found]
+    texts += [text for plan in plans for text in plan.texts()]
     return Vocabulary.from_texts(texts, width=frame.width, height=frame.height)
 
 

@@ -5,7 +5,7 @@ Accessibility is the desktop's own word and is only ever a teacher's here: no po
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from agent.engines.tokens import CompactFormat, ImagePlan, Vocabulary, encode_text
@@ -13,7 +13,17 @@ from agent.policy import Policy, PolicyReply, PolicyRequest
 from agent.shown import is_showing
 from sandbox.desktop import A11yNode, Want
 
-__all__ = ["GroundingLabel", "Widget", "WidgetRecorder", "grounding_labels", "visible_widgets", "widget_at"]
+__all__ = [
+    "Bins",
+    "GroundingLabel",
+    "Widget",
+    "WidgetRecorder",
+    "bins_of",
+    "fitting_name",
+    "grounding_labels",
+    "visible_widgets",
+    "widget_at",
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,13 +46,23 @@ class Widget:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Bins:
+    """The coordinate tokens that point into the middle of a widget; any of them is right."""
+
+    x: range
+    """Ids, never empty."""
+    y: range
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GroundingLabel:
     """What one token of an image shows."""
 
     index: int
     """Of the token within its image."""
-    targets: tuple[int, int, int]
-    """The first token of the widget's name, and the bins of its middle."""
+    name: int
+    """The first token of the widget's name."""
+    bins: Bins
 
 
 def visible_widgets(roots: Iterable[A11yNode], screen: tuple[int, int], shown: tuple[int, int]) -> tuple[Widget, ...]:
@@ -56,6 +76,15 @@ def visible_widgets(roots: Iterable[A11yNode], screen: tuple[int, int], shown: t
     for root in roots:
         _collect(root, screen, shown, found)
     return tuple(found)
+
+
+def bins_of(widget: Widget, vocabulary: Vocabulary) -> Bins:
+    """The bins of the middle half of a widget, either way; at least the bin of its middle pixel."""
+    x, y = widget.center
+    return Bins(
+        x=_inner(vocabulary.x, x, widget.right - widget.left),
+        y=_inner(vocabulary.y, y, widget.bottom - widget.top),
+    )
 
 
 def widget_at(widgets: Sequence[Widget], x: int, y: int) -> Widget | None:
@@ -86,9 +115,8 @@ def grounding_labels(
                     covered[index] = area, widget
     labels = []
     for index, (_, widget) in sorted(covered.items()):
-        x, y = widget.center
         name = encode_text(vocabulary, widget.name)[0]
-        labels.append(GroundingLabel(index=index, targets=(name, vocabulary.x(x), vocabulary.y(y))))
+        labels.append(GroundingLabel(index=index, name=name, bins=bins_of(widget, vocabulary)))
     return tuple(labels)
 
 
@@ -145,6 +173,10 @@ def _collect(node: A11yNode, screen: tuple[int, int], shown: tuple[int, int], fo
     bottom = min(shown[1], round((bounds.y + bounds.height) * y))
     if left < right and top < bottom:
         found.append(Widget(name=name, left=left, top=top, right=right, bottom=bottom))
+
+
+def _inner(bin_of: Callable[[int], int], middle: int, side: int) -> range:
+    return range(bin_of(middle - side // 4), bin_of(middle + side // 4) + 1)
 
 
 def _overlap(widget: Widget, x: int, y: int, side: int) -> int:

@@ -42,14 +42,16 @@ WIDGETS = (
 WORDS = ("Open", "the", "File", "menu", "Save", "Line", "Numbers", "press", "click")
 
 
-def make_policy(*, seed: int = 0, width: int = 96, height: int = 64, sharpness: float = 1.0) -> PolicyModel:
+def make_policy(
+    *, seed: int = 0, width: int = 96, height: int = 64, sharpness: float = 1.0, size: TinySize = SIZE
+) -> PolicyModel:
     """A tiny random policy.
 
     Args:
         sharpness: factor on the language model's matrices; above 1 its distributions are far from uniform.
     """
     vocabulary = Vocabulary(width=width, height=height, bin_px=8, words=WORDS)
-    policy = build_tiny(vocabulary, SIZE, seed=seed)
+    policy = build_tiny(vocabulary, size, seed=seed)
     with torch.no_grad():
         for name, parameter in policy.model.named_parameters():
             if parameter.ndim > 1:

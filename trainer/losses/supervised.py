@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 __all__ = ["grounding_loss", "likelihood_loss"]
@@ -24,13 +23,13 @@ def likelihood_loss(logp_N: Tensor, weight_N: Tensor, *, denominator: float) -> 
 
 
 def grounding_loss(
-    logits_PV: Tensor, targets_P3: Tensor, kinds: Sequence[Tensor], *, denominator: float
+    logits_PV: Tensor, wanted_P32: Tensor, kinds: Sequence[Tensor], *, denominator: float
 ) -> tuple[Tensor, Tensor]:
-    """Cross-entropies of name, x bin and y bin, each over the tokens of its kind.
+    """Minus the log-likelihoods of a right name, x bin and y bin, each among the tokens of its kind.
 
     Args:
         logits_PV: of the language model's head at image positions.
-        targets_P3: the tokens of name, x bin and y bin.
+        wanted_P32: first and last of the ids that are right for name, x bin and y bin.
         kinds: the tokens that each of the three is among, ascending.
         denominator: labelled positions of the whole update.
 
@@ -40,7 +39,10 @@ def grounding_loss(
     losses, right = [], []
     for column, ids in enumerate(kinds):
         among = logits_PV[:, ids]
-        target = torch.searchsorted(ids, targets_P3[:, column].contiguous())
-        losses.append(F.cross_entropy(among, target, reduction="sum") / denominator)
-        right.append((among.detach().argmax(-1) == target).sum())
+        first, last = wanted_P32[:, column].unbind(-1)
+        wrong = (ids < first[:, None]) | (ids > last[:, None])
+        likelihood = among.log_softmax(-1).masked_fill(wrong, -torch.inf).logsumexp(-1)
+        losses.append(-likelihood.sum() / denominator)
+        best = ids[among.detach().argmax(-1)]
+        right.append(((best >= first) & (best <= last)).sum())
     return torch.stack(losses).sum(), torch.stack(right)

@@ -47,7 +47,7 @@ def build_tiny(vocabulary: Vocabulary, size: TinySize | None = None, *, seed: in
         make: Any = Qwen3VLForConditionalGeneration
         model = make(_config(vocabulary, size))
     model.eval()
-    return PolicyModel(model=model, format=CompactFormat(vocabulary, ImagePlan()))
+    return PolicyModel(model=model, format=CompactFormat(vocabulary, ImagePlan(patch=size.patch, merge=size.merge)))
 
 
 def load_policy(directory: Path, *, dtype: torch.dtype = torch.float32) -> PolicyModel:
@@ -119,6 +119,8 @@ def _config(vocabulary: Vocabulary, size: TinySize) -> Qwen3VLConfig:
         "intermediate_size": 4 * size.vision_width,
         "num_heads": size.vision_heads,
         "out_hidden_size": size.text_width,
+        "patch_size": size.patch,
+        "spatial_merge_size": size.merge,
         "num_position_embeddings": _GRID_SIDE**2,
         "deepstack_visual_indexes": [0],
         "initializer_range": size.initializer_range,

@@ -16,8 +16,8 @@ from tests.support.rollouts import play
 from tests.support.screen import make_frame, make_node
 from tests.support.trajectories import make_trajectory
 from trainer.batches import training_sequences
-from trainer.demonstrations import pointing_sequence, with_tokens
-from trainer.widgets import Widget, WidgetRecorder, grounding_labels, visible_widgets, widget_at
+from trainer.demonstrations import forgiving, pointing_sequence, with_tokens
+from trainer.widgets import Widget, WidgetRecorder, bins_of, grounding_labels, visible_widgets, widget_at
 
 VOCABULARY = Vocabulary(width=96, height=64, bin_px=8, words=("Save", "Line", "Numbers", "Open"))
 FORM = CompactFormat(VOCABULARY, ImagePlan())
@@ -93,12 +93,29 @@ def test_pointing_trains_the_coordinates_alone() -> None:
     assert pointing_sequence(NAMES[0], frame, [], FORM, random.Random(0)) is None
 
 
+def test_a_click_anywhere_in_the_middle_of_its_target_is_right() -> None:
+    bins = bins_of(SAVE, VOCABULARY)
+    assert [VOCABULARY.text(token) for token in bins.x] == ["12", "20", "28"]
+    assert [VOCABULARY.text(token) for token in bins.y] == ["12", "20"]
+    speck = Widget(name="Speck", left=95, top=63, right=96, bottom=64)
+    assert (len(bins_of(speck, VOCABULARY).x), len(bins_of(speck, VOCABULARY).y)) == (1, 1)
+    widgets = {NAMES[0]: (SAVE,)}
+    demo = oracle()
+    told = with_tokens(demo, FORM, HARNESS, frames=FRAMES.__getitem__, widgets=widgets)
+    first, *rest = training_sequences(told, FORM, window=3, delta=2, frames=FRAMES.__getitem__)
+    kind = FORM.vocabulary.kind
+    right = forgiving(first, demo, FORM, widgets).as_right
+    assert {(kind(first.ids[index]), ids) for index, ids in right.items()} == {("x", bins.x), ("y", bins.y)}
+    assert set(right) <= set(first.replies[0]), "only the first screenshot has a widget that is known"
+    assert all(not forgiving(each, demo, FORM, widgets).as_right for each in rest)
+
+
 def test_labels_name_what_covers_most_of_each_token() -> None:
     over = Widget(name="Open", left=0, top=0, right=8, bottom=8)
     labels = grounding_labels([SAVE, LINES, over], VOCABULARY, FORM.images, (96, 64))
-    named = {label.index: VOCABULARY.text(label.targets[0]) for label in labels}
+    named = {label.index: VOCABULARY.text(label.name) for label in labels}
     assert named == {0: "Save", 1: "Save", 4: "Line", 5: "Line"}
-    assert labels[0].targets[1:] == (VOCABULARY.x(20), VOCABULARY.y(12))
+    assert labels[0].bins == bins_of(SAVE, VOCABULARY)
 
 
 def test_widgets_are_the_named_leaves_that_show() -> None:

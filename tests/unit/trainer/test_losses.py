@@ -102,7 +102,7 @@ def test_likelihood_and_grounding_are_cross_entropies() -> None:
     logits = torch.randn(4, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
     kinds = [torch.tensor([0, 2, 5]), torch.tensor([6, 7]), torch.tensor([1, 8])]
     targets = torch.tensor([[2, 6, 8], [0, 7, 8], [5, 7, 1], [5, 6, 1]])
-    loss, right = grounding_loss(logits, targets, kinds, denominator=10)
+    loss, right = grounding_loss(logits, torch.stack([targets, targets], -1), kinds, denominator=10)
     expected, hits = 0.0, [0, 0, 0]
     rows = logits.detach().tolist()
     for row, wanted in zip(rows, targets.tolist(), strict=True):
@@ -114,3 +114,13 @@ def test_likelihood_and_grounding_are_cross_entropies() -> None:
     loss.backward()  # type: ignore[no-untyped-call]
     assert logits.grad is not None
     assert logits.grad[:, [3, 4]].abs().max() == 0  # tokens of no kind have no part in it
+
+
+def test_any_token_of_a_range_is_right() -> None:
+    logits = torch.tensor([[0.0, 1.0, 2.0, 3.0]])
+    ids = torch.tensor([0, 1, 2, 3])
+    loss, right = grounding_loss(logits, torch.tensor([[[1, 2]]]), [ids], denominator=1)
+    mass = math.exp(1) + math.exp(2)
+    assert loss.item() == pytest.approx(-math.log(mass / (mass + 1 + math.exp(3))))
+    assert right.tolist() == [0]
+    assert grounding_loss(logits, torch.tensor([[[2, 3]]]), [ids], denominator=1)[1].tolist() == [1]

@@ -12,6 +12,7 @@ from store.trajectory import TokenTrace
 from tests.support.policy import FakePolicy
 from tests.support.practice import make_tasks
 from tests.support.screen import make_observation
+from trainer.config import TaskChoice
 from trainer.evaluate import Blindfolded
 from trainer.warm_start import _drop_cut_line, _KeepingRecorder, _read_widgets, draw_tasks
 from verigen.packs import content_key, load_packs, split_of
@@ -62,6 +63,17 @@ def test_drawn_tasks_are_of_the_training_split_and_new() -> None:
     assert {split_of(task.bundle) for task in drawn} == {"train"}
     assert drawn[0].id == draw_tasks(load_packs(["galculator"]), 1, seed=1, known=[t.bundle for t in known])[0].id
     assert draw_tasks([], 5, seed=1, known=[]) == []
+
+
+def test_a_run_that_is_about_some_tasks_draws_only_such() -> None:
+    choice = TaskChoice(templates=("mousepad/*switch*", "together/*"), apps=("mousepad", "thunar"))
+    drawn = draw_tasks(load_packs(), 30, seed=1, known=[], choice=choice)
+    templates = {str(task.bundle.task.tags["template"]) for task in drawn}
+    assert {"mousepad/switch", "mousepad/two-switches"} <= templates
+    assert all("switch" in name or name.startswith("together/") for name in templates)
+    assert all(set(task.bundle.task.apps) <= {"mousepad", "thunar"} for task in drawn)
+    plans = draw_tasks(load_packs(), 30, seed=1, known=[], choice=choice, purpose="plan")
+    assert {task.id for task in plans} != {task.id for task in drawn}, "each purpose draws its own"
 
 
 async def test_what_lay_on_a_screen_is_written_down_before_the_attempt_ends(tmp_path: Path) -> None:

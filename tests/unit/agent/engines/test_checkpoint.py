@@ -84,7 +84,7 @@ def test_fresh_weights_follow_the_seed_alone() -> None:
 def test_the_default_size_is_about_a_million() -> None:
     vocabulary = Vocabulary(width=320, height=224, words=tuple(f"word{n}" for n in range(200)))
     count = sum(parameter.numel() for parameter in build_tiny(vocabulary, seed=0).model.parameters())
-    assert 600_000 < count < 1_200_000
+    assert 800_000 < count < 1_600_000
 
 
 def test_other_directories_are_refused(tmp_path: Path) -> None:
