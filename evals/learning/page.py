@@ -72,21 +72,23 @@ def _number(rate: float | None) -> str:
 
 
 def _sections(report: LearningReport) -> Iterable[str]:
+    paired = bool(report.run.pairs)
+    title = "Before and after, by" if paired else "Success by"
+    signs = "Rings are before practice, discs after, lines" if paired else "Lines are"
     yield _section(
         "Success while practising",
         "Points are evaluations on held-out tasks with 95 % intervals. The band is the interval of the attempts of "
         "practice; the sampler keeps choosing tasks on the edge of success, so it does not measure skill.",
-        _chart(curve_chart(report), "Success over the time of practice")
-        or _nothing("Practice has not been evaluated."),
+        _chart(curve_chart(report), "Success over the time of practice"),
     )
     yield _section("Evaluations on held-out tasks", evaluation_words(report), _evaluations(report))
     yield _section(
-        "Before and after, by application",
-        "Rings are before practice, discs after, lines 95 % intervals. Comparisons are task by task.",
+        f"{title} application",
+        f"{signs} 95 % intervals. Comparisons are task by task.",
         _chart(groups_chart(report, "app"), "Success by application") + _details(report, "app"),
     )
     yield _section(
-        "Before and after, by skill",
+        f"{title} skill",
         "A task that asks for several skills counts at each of them.",
         _chart(groups_chart(report, "skill"), "Success by skill")
         + "".join(_details(report, by) for by in ("skill", "number of skills", "template")),
@@ -94,32 +96,29 @@ def _sections(report: LearningReport) -> Iterable[str]:
     yield _section(
         "What it looked like",
         "Marks show where it pointed; below each screenshot is what it did next.",
-        "".join(film_strip(each.film, title=each.title) for each in report.films)
-        or _nothing("No attempt with screenshots was judged."),
+        "".join(film_strip(each.film, title=each.title) for each in report.films),
     )
     yield _section(
         "Tasks made and proven",
-        synthesis_words(report),
-        _chart(gates_chart(report), "New tasks by gate") or _nothing("No new task was proposed."),
+        "",
+        _said(synthesis_words(report)) + _chart(gates_chart(report), "New tasks by gate"),
     )
     yield _section(
         "The frontier when practice ended",
         "Each dot is a training task, placed by the success that the sampler believes; a larger dot was practised "
         "more. A row is an application and a skill.",
-        _chart(frontier_chart(report), "Believed success of each task") or _nothing("There is no map of this run."),
+        _chart(frontier_chart(report), "Believed success of each task"),
     )
-    yield _section(
-        "Where the time went", "", _chart(time_chart(report), "Shares of time") or _nothing("Times were not recorded.")
-    )
+    yield _section("Where the time went", "", _chart(time_chart(report), "Shares of time"))
 
 
 def _section(title: str, said: str, body: str) -> str:
-    lead = f'<p class="said">{escape(said)}</p>' if said else ""
-    return f"<section><h2>{escape(title)}</h2>{lead}{body}</section>"
+    """A part of the page; nothing where it has no body."""
+    return f"<section><h2>{escape(title)}</h2>{_said(said)}{body}</section>" if body else ""
 
 
-def _nothing(said: str) -> str:
-    return f'<p class="soft">{escape(said)}</p>'
+def _said(text: str) -> str:
+    return f'<p class="said">{escape(text)}</p>' if text else ""
 
 
 def _chart(canvas: Canvas | None, label: str) -> str:

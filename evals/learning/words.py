@@ -133,8 +133,9 @@ def evaluation_words(report: LearningReport) -> str:
     said = "Infra errors are in no rate. Comparisons pair the tasks that both were judged on."
     if report.multi_segment is None:
         return said
-    share = percent(report.multi_segment)
-    return f"{said} More than one segment of context was needed by {share} of the attempts ({report.reported})."
+    trials = report.table.total(report.reported or "").trials
+    share = f"{percent(report.multi_segment)} of {trials} judged attempts"
+    return f"{said} More than one segment of context was needed by {share} ({report.reported})."
 
 
 def gain_words(change: Change) -> str:

@@ -13,6 +13,7 @@ from PIL import Image
 
 import evals.learning.canvas as canvas_module
 from evals.learning import (
+    CurvePoint,
     Evaluation,
     HeldOutTask,
     LearningReport,
@@ -206,6 +207,14 @@ def test_the_curve_has_a_point_with_its_interval_for_each_evaluation() -> None:
     before, after = dots
     assert float(before.attrib["cx"]) < float(after.attrib["cx"])
     assert float(before.attrib["cy"]) > float(after.attrib["cy"]), "more success is higher up"
+
+
+def test_evaluations_between_are_points_of_their_own_lines() -> None:
+    at = [
+        CurvePoint(updates=k, seconds=60.0 * k, episodes=8 * k, passed=k, trials=n) for k, n in enumerate((10, 0, 10))
+    ]
+    said = [dot.findtext("title") for dot in shapes(curve_chart(build(held_out={"greedy": tuple(at)})), "circle")]
+    assert [words for words in said if words] == ["greedy: 0 % (0/10)", "greedy: 20 % (2/10)"]
 
 
 def test_gates_show_what_came_through_in_proportion() -> None:
