@@ -259,10 +259,10 @@ def _frame_of(observation: Observation) -> Frame:
     return observation.frame
 
 
-def _facts(observation: Observation) -> dict[str, str]:
-    """The active window's title, where windows were observed."""
+def _facts(observation: Observation) -> dict[str, str | float]:
+    """The desktop's clock, and the active window's title where windows were observed."""
     active = next((window for window in observation.windows or () if window.active), None)
-    return {} if active is None else {"active_window": active.title}
+    return {"clock_s": observation.clock_s} | ({} if active is None else {"active_window": active.title})
 
 
 def _storable(text: str) -> str:

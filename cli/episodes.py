@@ -1,4 +1,5 @@
-"""`frontdesk episodes`: what happened in attempts. Making one is in cli/episode_run.py."""
+"""`frontdesk episodes`: what happened in attempts. Making one is in cli/episode_run.py, playing one again in
+cli/episode_replay.py."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli import episode_run
+from cli import episode_replay, episode_run
 from cli.command import Json, command, group
 from cli.output import MARKS, Output, age, facts, table
 from cli.workspace import OUTCOME_MARKS, Workspace, open_workspace
@@ -26,6 +27,7 @@ app = group("Episodes: what an agent saw, did and achieved in each attempt.")
 
 
 episode_run.register(app)
+episode_replay.register(app)
 
 
 @command(

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from sandbox.actions import Action, Drag, Point, Scroll
 from sandbox.dialects import View, get_dialect
+from sandbox.difference import difference_mask
 from sandbox.frame import Frame
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
 
-__all__ = ["draw_actions"]
+__all__ = ["draw_actions", "draw_difference"]
 
 INK = (220, 30, 60)
 PAPER = (255, 255, 255)
@@ -43,6 +44,20 @@ def draw_actions(frame: Frame, actions: Sequence[Action], *, title: str = "") ->
         _mark(draw, number, action)
     for row, line in enumerate(lines):
         draw.text((MARGIN, frame.height + MARGIN + row * line_height), line, fill=(0, 0, 0), font_size=12)
+    return picture
+
+
+def draw_difference(before: Frame, after: Frame) -> Image:
+    """The later screenshot in pale grey, what differs from the earlier one in red, and a frame around all of it."""
+    from PIL import ImageDraw
+
+    mask = difference_mask(before, after)
+    picture = after.image().convert("L").point(lambda value: 160 + value * 95 // 255).convert("RGB")
+    picture.paste(INK, (0, 0), mask)
+    if (bounds := mask.getbbox()) is not None:
+        left, top, right, bottom = bounds
+        box = (left - MARGIN, top - MARGIN, right + MARGIN - 1, bottom + MARGIN - 1)
+        ImageDraw.Draw(picture).rectangle(box, outline=INK)
     return picture
 
 

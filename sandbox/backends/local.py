@@ -52,11 +52,12 @@ class LocalBackend:
     Args:
         images: where built images lie.
         runtime_dir: for sockets and logs of live desktops; made when needed, left as it was found.
+        image: boot desktops of its profile from exactly this one, whatever the definition is by now.
     """
 
     name = "local"
 
-    def __init__(self, images: ImageCache, runtime_dir: Path) -> None:
+    def __init__(self, images: ImageCache, runtime_dir: Path, *, image: Image | None = None) -> None:
         self._images = images
         self._runtime_dir = runtime_dir
         self._directory = runtime_dir / f"frontdesk-{os.getpid()}-{secrets.token_hex(4)}"
@@ -64,7 +65,7 @@ class LocalBackend:
         self._reader: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
         self._hierarchy: Hierarchy | None = None
-        self._found: dict[str, Image] = {}
+        self._found: dict[str, Image] = {} if image is None else {image.profile: image}
         self._launched: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._gone: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._ends: dict[str, str] = {}

@@ -88,7 +88,7 @@ async def test_a_passing_attempt_is_recorded_whole() -> None:
     assert trajectory.final_frame == HASHES[2]
     assert [turn.visible for turn in trajectory.turns] == [(0,), (0, 1), (0, 1, 2)]
     assert (first.changed, second.changed, third.changed) == (True, True, None)
-    assert first.facts == {"active_window": "notes"}
+    assert first.facts == {"active_window": "notes", "clock_s": 1_700_000_000.0}
     assert set(first.timings_ms) == {"policy", "parse", "step"}
     assert task.prepared == [desktop]
     assert task.graded == [Done()]

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from evals.drawing import INK, draw_actions
+from evals.drawing import INK, draw_actions, draw_difference
 from sandbox.actions import Click, Done, Drag, Point, Scroll, TypeText
+from sandbox.frame import Frame
 from tests.support.screen import make_frame
 
 FRAME = make_frame(0xFFFFFF, width=200, height=100)
@@ -37,3 +38,12 @@ def test_actions_without_a_place_leave_the_screen_as_it_is() -> None:
 
 def test_a_refused_point_outside_the_screen_is_drawn_all_the_same() -> None:
     assert draw_actions(FRAME, [Click(point=Point(x=5000, y=40))]).size[0] == 200
+
+
+def test_what_differs_is_drawn_in_red_and_the_rest_pale() -> None:
+    pixels = bytearray(FRAME.pixels)
+    pixels[(40 * 200 + 50) * 3] = 254
+    picture = draw_difference(FRAME, Frame.from_pixels(200, 100, bytes(pixels)))
+    assert inked(picture, (50, 40, 51, 41))
+    assert not inked(picture, (51, 41, 55, 45))
+    assert not inked(draw_difference(FRAME, FRAME), (0, 0, 200, 100))
