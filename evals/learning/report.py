@@ -104,7 +104,8 @@ def build_learning_report(run: LearningRun, *, blobs: BlobSource) -> LearningRep
         blobs: holds the screenshots.
 
     Raises:
-        ValueError: names that are given twice or are not there, or attempts at tasks that are not of the suite.
+        ValueError: names that are given twice or are not there, attempts at tasks that are not of the suite, or tasks
+            of the suite that were practised.
     """
     _check(run)
     tried = [
@@ -159,6 +160,9 @@ def _check(run: LearningRun) -> None:
             raise ValueError(f"each {what} is given once; these are there twice: {', '.join(sorted(twice))}")
     if unknown := {name for pair in run.pairs for name in pair} - set(names):
         raise ValueError(f"no evaluation is called {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    practised = {task["task"] for task in run.frontier["tasks"]} if run.frontier else set()
+    if leaked := practised & set(ids):
+        raise ValueError(f"{min(leaked)} is in the sampler's map and in the held-out suite; a task is in one of them")
     for evaluation in run.evaluations:
         if strange := {each.task_id for each in evaluation.trajectories} - set(ids):
             raise ValueError(f"{evaluation.name!r} has attempts at {min(strange)}, which is not a task of the suite")

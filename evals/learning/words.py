@@ -125,7 +125,8 @@ def interval_words(count: OutcomeCount | CurvePoint) -> str:
 def suite_words(report: LearningReport) -> str:
     """The suite that everything is measured on."""
     table = report.table
-    return f"{len(table.tasks)} held-out tasks, set {table.task_set_hash[:12]}, none of them practised"
+    apart = ", none of them among the practised" if report.run.frontier else ""  # building the report made sure
+    return f"{len(table.tasks)} held-out tasks, set {table.task_set_hash[:12]}{apart}"
 
 
 def evaluation_words(report: LearningReport) -> str:
@@ -134,7 +135,7 @@ def evaluation_words(report: LearningReport) -> str:
     if report.multi_segment is None:
         return said
     trials = report.table.total(report.reported or "").trials
-    share = f"{percent(report.multi_segment)} of {trials} judged attempts"
+    share = f"{round(report.multi_segment * trials)} of {trials} judged attempts"
     return f"{said} More than one segment of context was needed by {share} ({report.reported})."
 
 

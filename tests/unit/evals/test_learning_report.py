@@ -176,6 +176,7 @@ def test_nothing_judged_is_nothing_known() -> None:
         ({"pairs": (("warm", "last"),)}, "no evaluation is called last; there are warm, final"),
         ({"evaluations": (evaluation("a", "p"), evaluation("a", "f")), "pairs": ()}, "twice: a"),
         ({"tasks": (task(0), task(0))}, "twice: t00"),
+        ({"frontier": {"tasks": [{"task": "t00"}]}}, "t00 is in the sampler's map and in the held-out suite"),
         ({"tasks": (task(5),)}, "'warm' has attempts at t00, which is not a task of the suite"),
     ],
 )
