@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,6 +72,8 @@ def _known() -> dict[str, str]:
 
 
 def _run(output: Output, name: str, *, seed: int, fresh: bool) -> tuple[str, Result, Path]:
+    if str(FOLDER.parent) not in sys.path:  # an installation knows the packages of the checkout, not its folder
+        sys.path.append(str(FOLDER.parent))
     from benchmarks.record import Bench
     from store import Home
 
