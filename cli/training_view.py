@@ -116,7 +116,12 @@ class TrainingView:
             ]
             parts += [
                 f"{view.episodes} episodes, {view.episodes_per_minute:.0f} a minute, {view.infra_errors} infra errors; "
-                f"groups: {view.running} under way, {view.ready} ready",
+                f"groups: {view.running} under way, {view.ready} ready"
+                + (
+                    f"; tasks held: {view.tasks_held}, gates run again: {view.gates_rerun}"
+                    if view.gates_rerun or view.tasks_held
+                    else ""
+                ),
                 f"[dim]time of attempts: {shares}[/dim]",
                 table(["Skill", ">newest passed", ">rate"], rows),
             ]

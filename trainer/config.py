@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatch
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from agent.engines.qwen3vl.settings import TinySize
 from agent.harness import Harness, Limits, Sampling, SettleRule
@@ -86,6 +86,8 @@ class Practice(_Frozen):
     clip_high: float = Field(default=0.28, gt=0)
     checkpoint_every: int = Field(default=5, ge=1)
     """Updates."""
+    max_flat_groups: int = Field(default=200, ge=1)
+    """Groups in a row that may teach nothing before the run ends in failure: all is solved, or nothing can be."""
     learner: LearnerSettings = LearnerSettings(lr=4e-4)
 
 
@@ -110,7 +112,16 @@ class RunConfig(_Frozen):
     """At once."""
     policy: str | None = None
     """Directory of a policy to start from, instead of a warm start."""
+    deterministic: bool = False
+    """One attempt after another, each update from exactly the groups planned for it, and metrics without times. On
+    desktops that answer alike (recorded ones) two runs make the same weights to the bit, killed or not."""
     tasks: TaskChoice = TaskChoice()
     harness: Harness = Field(default_factory=small_harness)
     warm_start: WarmStart = WarmStart()
     practice: Practice = Practice()
+
+    @model_validator(mode="after")
+    def _ends_by_updates(self) -> RunConfig:
+        if self.deterministic and self.practice.minutes is not None:
+            raise ValueError("a deterministic run cannot end by the clock: leave out practice.minutes")
+        return self

@@ -22,7 +22,10 @@ from agent.errors import PolicyError
 from trainer.child import Child
 from trainer.errors import ChildDied
 
-__all__ = ["ProcessEngine", "start_engine"]
+__all__ = ["MAX_BATCH", "ProcessEngine", "start_engine"]
+
+MAX_BATCH = 16
+"""Completions under way at once."""
 
 
 class ProcessEngine:
@@ -94,12 +97,12 @@ class ProcessEngine:
         await self.child.close()
 
 
-async def start_engine(directory: Path, *, version: int = 0, max_batch: int = 16) -> ProcessEngine:
+async def start_engine(directory: Path, *, version: int = 0, max_batch: int = MAX_BATCH) -> ProcessEngine:
     """Start a process that serves the policy of a directory.
 
     Args:
         version: of its weights.
-        max_batch: completions under way at once.
+        max_batch: completions under way at once; 1 makes each independent of the others, to the bit.
 
     Raises:
         ValueError: the directory holds no policy.

@@ -9,6 +9,8 @@ The bound, by construction: a group is admitted under the weights' version v, so
 At most `groups_per_update * (max_staleness + 1)` groups are out at once, an update takes the oldest ready ones first,
 takes more than its share where they would otherwise grow too old, and waits for those that still run and would. So
 whatever is trained at version u was admitted at v >= u - max_staleness.
+
+Groups without a difference teach nothing, and a run of nothing but those would never end: `Groups.flat` counts them.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from store.trajectory import Trajectory
 from trainer.advantages import group_advantages
 from trainer.learner_process import Weighed
 
-__all__ = ["Group", "Groups", "Ledger", "weigh"]
+__all__ = ["FlatRun", "Group", "Groups", "Ledger", "weigh"]
 
 
 @dataclass(kw_only=True)
@@ -43,6 +45,46 @@ class Group:
         return len(set(self.rewards)) > 1
 
 
+@dataclass(kw_only=True, slots=True)
+class FlatRun:
+    """The groups since the last one that taught anything."""
+
+    solved: int = 0
+    """Every attempt passed."""
+    unsolved: int = 0
+    """No attempt passed, and none was better than another."""
+    lost: int = 0
+    """Fewer than two attempts had a reward."""
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.solved + self.unsolved + self.lost
+
+    def add(self, group: Group) -> None:
+        """Count a group that is not informative."""
+        if len(group.rewards) < 2:
+            self.lost += 1
+        elif min(group.rewards) >= 1:
+            self.solved += 1
+        else:
+            self.unsolved += 1
+
+    def __str__(self) -> str:
+        """For people: what happened, and what to do about it."""
+        found = (
+            f"the last {self.total} groups taught nothing: {self.solved} were passed by every attempt, in "
+            f"{self.unsolved} no attempt was better than another, and {self.lost} were lost to failures of the machine"
+        )
+        advice = {
+            self.lost: "`frontdesk doctor` examines the machine",
+            self.unsolved: "the tasks are out of reach: teach more in the warm start (its demonstrations and updates), "
+            "or choose easier ones",
+            self.solved: "the tasks are mastered: make others with `frontdesk synth --count 30`",
+        }
+        return f"{found}; {advice[max(self.solved, self.unsolved, self.lost)]}"
+
+
 class Groups:
     """All groups that are out.
 
@@ -55,6 +97,7 @@ class Groups:
         self.running: dict[str, Group] = {}
         self.ready: list[Group] = []
         """Informative ones, the oldest version first."""
+        self.flat = FlatRun()
         self._per_update = per_update
         self._max_staleness = max_staleness
 
@@ -72,8 +115,11 @@ class Groups:
         """A group has ended; say whether it will be trained on."""
         del self.running[group.id]
         if group.informative:
+            self.flat = FlatRun()
             self.ready.append(group)
             self.ready.sort(key=lambda each: (each.version, each.id))
+        else:
+            self.flat.add(group)
         return group.informative
 
     def take(self, version: int) -> list[Group]:

@@ -9,7 +9,12 @@
 Guarantees: staleness never exceeds its bound (`trainer.groups`); an infra_error is missing data; each attempt is
 trained on at most once in the history of the weights (ledger and weights are one checkpoint); a run that was killed
 goes on from its newest whole checkpoint: groups that were ready are kept, groups that ran are planned anew, and an
-attempt's id is never used twice.
+attempt's id is never used twice. Tasks that the sampler doubts have their gates run again (`trainer.gate_runs`). A run
+whose groups teach nothing for long ends with the reason.
+
+A deterministic run does one thing after another, in the order planned: attempts, updates, gates. Then its history is a
+function of its configuration and of what the desktops answered. So its attempts keep their ids when it is killed, and
+those that were committed are read again instead of made again.
 """
 
 from __future__ import annotations
@@ -18,65 +23,29 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from agent.engines.protocol import PolicyEngine, Weights
+from agent.engines.protocol import PolicyEngine
 from agent.engines.tokens import PolicyFormat
 from agent.policies.engine_policy import EnginePolicy
-from evals.rollouts import Rollout, run_rollouts
-from frontier import FrontierConfig, FrontierSampler, RolloutOutcome, Sampler, UniformSampler
-from sandbox.hub import Hub
+from evals.rollouts import Rollout
+from frontier import Allocation, RolloutOutcome, Sampler
 from store import BlobStore, Trajectory, TrajectoryStore
-from trainer.config import Practice, RunConfig
+from trainer.config import RunConfig
 from trainer.errors import NothingToDo, TrainerError
+from trainer.gate_runs import GateRuns, Prover
 from trainer.groups import Group, Groups, Ledger, weigh
-from trainer.learner_process import Weighed
+from trainer.loop_parts import Desktops, LearnerHandle, Saved
 from trainer.metrics import MetricsLog
+from trainer.practice import make_sampler
 from trainer.progress import LoopView, Tally
 from trainer.run_directory import RunDirectory
 from trainer.tasks import TrainingTask
 
-__all__ = ["Desktops", "LearnerHandle", "OnlineLoop", "desktops_of", "make_sampler"]
+__all__ = ["OnlineLoop"]
 
 MAX_INFRA_IN_A_ROW = 40
 """Attempts that may fail one after the other before the machine is taken for broken."""
-
-
-class LearnerHandle(Protocol):
-    """What the loop needs of a learner."""
-
-    async def update(self, batch: Sequence[Weighed]) -> dict[str, float]:
-        """One update; returns its metrics, `version` among them."""
-        ...
-
-    async def publish(self) -> tuple[Weights, int]:
-        """Weights for the engine, and their version."""
-        ...
-
-    async def checkpoint(self, root: Any, step: int, extra: dict[str, Any]) -> Any:
-        """Save everything durably."""
-        ...
-
-
-class Desktops(Protocol):
-    """Runs attempts; `evals.rollouts.run_rollouts` over a hub, or a test's own."""
-
-    async def __call__(
-        self, rollouts: Sequence[Rollout], on_end: Callable[[Rollout, Trajectory, bool], None]
-    ) -> list[Trajectory]: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Saved:
-    """The caller's part of a checkpoint, as JSON data."""
-
-    step: int
-    seconds: float
-    sampler: dict[str, Any]
-    ledger: dict[str, int]
-    running: list[str]
-    ready: list[dict[str, Any]]
 
 
 class OnlineLoop:
@@ -87,9 +56,10 @@ class OnlineLoop:
         engine: serves the learner's weights of `version`.
         version: of the weights.
         shuffle: deal rewards out at random, as a control.
+        prove: runs the gates of doubted tasks; None leaves them held.
         watched: whatever raises when a part that the loop stands on is gone; see `Child.over`.
         on_view: told after every attempt and update.
-        on_sampled: given the sampler after every update, to keep its history.
+        on_sampled: given the sampler after every update and every answer of gates, to keep its history.
     """
 
     def __init__(
@@ -107,6 +77,7 @@ class OnlineLoop:
         *,
         version: int = 0,
         shuffle: bool = False,
+        prove: Prover | None = None,
         watched: Sequence[Awaitable[None]] = (),
         on_view: Callable[[LoopView], None] = lambda view: None,
         on_sampled: Callable[[Sampler], None] = lambda sampler: None,
@@ -134,16 +105,32 @@ class OnlineLoop:
         self._policy = EnginePolicy(engine, form, name="policy", hash=config.name)
         self._groups = Groups(per_update=self._practice.groups_per_update, max_staleness=self._practice.max_staleness)
         self._sampler = make_sampler(self._practice, tasks, seed=config.seed)
+        self._gates = GateRuns(self._sampler, self._tasks, prove)
+        self._saved_step = 0
         self._changed = asyncio.Event()
         self._tally = Tally()
         self._seconds_before = 0.0
         self._begun = time.monotonic()
 
     def restore(self, extra: dict[str, Any]) -> None:
-        """Go on from what `checkpoint` was given."""
-        saved = _Saved(**extra)
+        """Go on from what `checkpoint` was given.
+
+        Raises:
+            TrainerError: tasks that the run has practised are gone.
+            ValueError, TypeError, KeyError: another version of Frontdesk saved it.
+        """
+        saved = Saved(**extra)
+        if gone := sorted(set(saved.tasks) - self._tasks.keys()):
+            raise TrainerError(
+                f"{len(gone)} of the tasks that this run practises are no longer there ({gone[0][:12]}...); bring them "
+                "back with `frontdesk tasks import`, or begin a run under another name"
+            )
         self.step, self._seconds_before = saved.step, saved.seconds
+        self._saved_step = saved.step
         self.ledger = Ledger(dict(saved.ledger))
+        self._gates.answered = saved.gates_rerun
+        if saved.tally:
+            self._tally.restore(saved.tally)
         self._sampler.restore(saved.sampler)
         for group_id in saved.running:
             self._sampler.cancel(group_id)
@@ -156,6 +143,7 @@ class OnlineLoop:
         """Practise until the run's updates or minutes are over; returns the number of updates.
 
         Raises:
+            NothingToDo: no task is left to practise, or nothing can be learned from what there is.
             ChildDied, StoreError, MissingRequirement: what they say; run again to go on.
         """
         self._begun = time.monotonic()
@@ -163,21 +151,49 @@ class OnlineLoop:
             async with asyncio.TaskGroup() as tasks:
                 for each in self._watched:
                     tasks.create_task(_watch(each))
-                while not self._over():
-                    self._admit(tasks)
-                    groups = self._groups.take(self.version)
-                    if groups:
-                        await self._update(groups)
-                        continue
-                    self._changed.clear()
-                    await self._changed.wait()
+                await (self._in_order() if self._config.deterministic else self._overlapping(tasks))
                 raise _Enough
         except* _Enough:
             pass
-        if self.step % self._practice.checkpoint_every:
-            await self._checkpoint()
+        if self.step == 0 and self._practice.updates:
+            raise NothingToDo(f"the run's {self._practice.minutes} minutes were over before its first update")
+        await self._checkpoint()
         await self._policy.close()
         return self.step
+
+    async def _overlapping(self, tasks: asyncio.TaskGroup) -> None:
+        """Attempts, gates and updates at the same time."""
+        while not self._over():
+            self._admit(tasks)
+            self._doubt(tasks)
+            groups = self._groups.take(self.version)
+            if groups:
+                await self._update(groups)
+                continue
+            await self._demand_progress()
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _in_order(self) -> None:
+        """One thing after another."""
+        while not self._over():
+            while await self._ask_gates():
+                pass
+            while not (groups := self._groups.take(self.version)):
+                await self._demand_progress()
+                plan = self._sampler.plan(self._practice.group_size, self.version)
+                for allocation in plan:
+                    await self._attempt(self._admitted(allocation))
+                if not plan and not await self._ask_gates():
+                    raise self._nothing_left()
+            await self._update(groups)
+
+    async def _ask_gates(self) -> bool:
+        """Run the gates of a doubted task to their end; say whether there was one."""
+        doubted = self._gates.begin(self.step)
+        if doubted is not None:
+            await self._run_gates(doubted)
+        return doubted is not None
 
     def _over(self) -> bool:
         minutes = self._practice.minutes
@@ -186,24 +202,63 @@ class OnlineLoop:
     def _seconds(self) -> float:
         return self._seconds_before + time.monotonic() - self._begun
 
+    async def _demand_progress(self) -> None:
+        """End a run that has learned nothing for long; what it had learned is saved."""
+        if self._groups.flat.total >= self._practice.max_flat_groups:
+            await self._checkpoint()
+            raise NothingToDo(f"after {self.step} updates, {self._groups.flat}")
+
     def _admit(self, tasks: asyncio.TaskGroup) -> None:
         """Start groups while there are slots and desktops for them."""
         wanted = 1 + -(-self._config.desktops // self._practice.group_size)
         while self._groups.room and len(self._groups.running) < wanted:
             plan = self._sampler.plan(self._practice.group_size, self.version)
             if not plan:
-                if not self._groups.running and len(self._groups.ready) < self._practice.groups_per_update:
-                    raise NothingToDo("the sampler has no task to practise; make more with `frontdesk synth`")
+                self._doubt(tasks)
+                idle = not self._groups.running and not self._gates.running
+                if idle and len(self._groups.ready) < self._practice.groups_per_update:
+                    raise self._nothing_left()
                 return
             for allocation in plan:
-                group = Group(id=allocation.group_id, task=allocation.task, n=allocation.n, version=self.version)
-                self._groups.admit(group)
-                tasks.create_task(self._attempt(group, tasks), name=group.id)
+                group = self._admitted(allocation)
+                tasks.create_task(self._attempt_among_others(group, tasks), name=group.id)
 
-    async def _attempt(self, group: Group, tasks: asyncio.TaskGroup) -> None:
+    def _admitted(self, allocation: Allocation) -> Group:
+        group = Group(id=allocation.group_id, task=allocation.task, n=allocation.n, version=self.version)
+        self._groups.admit(group)
+        return group
+
+    def _nothing_left(self) -> NothingToDo:
+        held, fault = self._gates.held, self._gates.last_fault
+        why = f": {held} of {len(self._tasks)} are held because their check is doubted or broken" if held else ""
+        why += f", and their gates could not run ({fault})" if fault else ""
+        return NothingToDo(
+            f"after {self.step} updates no task is left to practise{why}; `frontdesk tasks stats --frontier` says more "
+            "of them, and `frontdesk synth --count 30` makes others"
+        )
+
+    def _doubt(self, tasks: asyncio.TaskGroup) -> None:
+        """Run the gates of a doubted task, beside everything else."""
+        if (doubted := self._gates.begin(self.step)) is not None:
+            tasks.create_task(self._run_gates(doubted), name=f"gates of {doubted.id}")
+
+    async def _run_gates(self, doubted: TrainingTask) -> None:
+        await self._gates.run(doubted, self.step, version=lambda: self.version)
+        self._on_sampled(self._sampler)
+        self._on_view(self._view())
+        self._changed.set()
+
+    async def _attempt_among_others(self, group: Group, tasks: asyncio.TaskGroup) -> None:
+        """Run a group to its end, and start the next at once."""
+        await self._attempt(group)
+        if not self._over():
+            self._admit(tasks)
+        self._changed.set()
+
+    async def _attempt(self, group: Group) -> None:
         """Run a group to its end."""
         task = self._tasks[group.task]
-        prefix = f"{self._directory.root.name}-{self._directory.start}-{group.id}"
+        prefix = f"{self._directory.attempts}-{group.id}"
         rollouts = [
             Rollout(
                 id=f"{prefix}-{number}",
@@ -228,7 +283,7 @@ class OnlineLoop:
                 )
             self._on_view(self._view())
 
-        for trajectory in await self._desktops(rollouts, ended):
+        for trajectory in await self._run(rollouts, ended):
             await self._policy.finish(trajectory.id)
             reward = await asyncio.to_thread(
                 task.reward, trajectory, self._blobs.get, partial=self._practice.partial_credit
@@ -241,7 +296,8 @@ class OnlineLoop:
                     version=trajectory.policy_version,
                     verdict=trajectory.outcome if reward is not None else "infra_error",
                     reward=reward,
-                    seconds=trajectory.seconds,
+                    # The clock must not decide what a deterministic run practises: a turn counts as a second there.
+                    seconds=len(trajectory.turns) if self._config.deterministic else trajectory.seconds,
                 )
             )
             # An attempt without a reward is missing, as is one in which nothing was sampled.
@@ -249,9 +305,19 @@ class OnlineLoop:
                 group.trajectories.append(trajectory)
                 group.rewards.append(reward)
         self._tally.group(informative=self._groups.finish(group))
-        if not self._over():
-            self._admit(tasks)
-        self._changed.set()
+
+    async def _run(
+        self, rollouts: Sequence[Rollout], on_end: Callable[[Rollout, Trajectory, bool], None]
+    ) -> list[Trajectory]:
+        """Make a group's attempts: at the same time, or each by itself and from an engine that remembers nothing."""
+        if not self._config.deterministic:
+            return await self._desktops(rollouts, on_end)
+        found = []
+        for rollout in rollouts:
+            await self._engine.sleep()
+            await self._engine.wake()
+            found += await self._desktops([rollout], on_end)
+        return found
 
     async def _update(self, groups: Sequence[Group]) -> None:
         """Train on groups, hand the weights over, and keep what happened."""
@@ -265,7 +331,8 @@ class OnlineLoop:
         self._tally.learner_s += time.monotonic() - begun
         await self._hand_over(int(metrics["version"]))
         self.step += 1
-        metrics |= self._tally.metrics(groups, seconds=self._seconds())
+        metrics |= self._gates.metrics()
+        metrics |= self._tally.metrics(groups, seconds=self._seconds(), timed=not self._config.deterministic)
         self._log.write(self.step, metrics)
         self._on_view(self._view(metrics))
         self._on_sampled(self._sampler)
@@ -284,7 +351,10 @@ class OnlineLoop:
         self._tally.hand_over_s += time.monotonic() - begun
 
     async def _checkpoint(self) -> None:
-        saved = _Saved(
+        """Save everything, unless it was saved after this very update."""
+        if self._saved_step == self.step:
+            return
+        saved = Saved(
             step=self.step,
             seconds=self._seconds(),
             sampler=self._sampler.state(),
@@ -301,7 +371,11 @@ class OnlineLoop:
                 }
                 for group in self._groups.ready
             ],
+            tasks=sorted(self._tasks),
+            tally=self._tally.state(),
+            gates_rerun=self._gates.answered,
         )
+        self._saved_step = self.step
         await self._learner.checkpoint(self._directory.checkpoints, self.step, vars(saved))
 
     def _view(self, metrics: dict[str, float] | None = None) -> LoopView:
@@ -312,6 +386,8 @@ class OnlineLoop:
             seconds=self._seconds(),
             running=len(self._groups.running),
             ready=len(self._groups.ready),
+            tasks_held=self._gates.held,
+            gates_rerun=self._gates.answered,
             metrics=metrics,
         )
 
@@ -322,20 +398,3 @@ class _Enough(Exception):
 
 async def _watch(part: asyncio.Future[None]) -> None:
     await asyncio.shield(part)
-
-
-def desktops_of(hub: Hub, store: TrajectoryStore, blobs: BlobStore) -> Desktops:
-    """Attempts on the desktops of a hub, whose capacity bounds how many run at once."""
-
-    async def run(rollouts: Sequence[Rollout], on_end: Callable[[Rollout, Trajectory, bool], None]) -> list[Trajectory]:
-        return await run_rollouts(rollouts, hub, store, blobs, limit=len(rollouts), on_end=on_end)
-
-    return run
-
-
-def make_sampler(practice: Practice, tasks: Sequence[TrainingTask], *, seed: int) -> Sampler:
-    """The sampler that the run file names."""
-    infos = [task.info() for task in sorted(tasks, key=lambda task: task.id)]
-    if practice.sampler == "uniform":
-        return UniformSampler([info.task for info in infos], seed=seed, group_size=practice.group_size)
-    return FrontierSampler(infos, seed=seed, config=FrontierConfig(group_sizes=(practice.group_size,)))

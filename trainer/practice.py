@@ -1,4 +1,4 @@
-"""Our sampler in the catalog: its state after each batch, and its history.
+"""The sampler of a run: which one it is, and ours in the catalog, its state after each batch and its history.
 
 State and events are written together, so a killed run continues from a state whose events are all in the history, and
 none of them twice.
@@ -10,12 +10,22 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from frontier import FrontierSampler, TaskInfo
+from frontier import FrontierConfig, FrontierSampler, Sampler, TaskInfo, UniformSampler
 
 if TYPE_CHECKING:
     from store import BundleRow, Catalog, OutcomeCount
+    from trainer.config import Practice
+    from trainer.tasks import TrainingTask
 
-__all__ = ["keep_sampler", "load_sampler", "sampler_of_outcomes", "task_info"]
+__all__ = ["keep_sampler", "load_sampler", "make_sampler", "sampler_of_outcomes", "task_info"]
+
+
+def make_sampler(practice: Practice, tasks: Iterable[TrainingTask], *, seed: int) -> Sampler:
+    """The sampler that the run file names."""
+    infos = [task.info() for task in sorted(tasks, key=lambda task: task.id)]
+    if practice.sampler == "uniform":
+        return UniformSampler([info.task for info in infos], seed=seed, group_size=practice.group_size)
+    return FrontierSampler(infos, seed=seed, config=FrontierConfig(group_sizes=(practice.group_size,)))
 
 
 def keep_sampler(catalog: Catalog, name: str, sampler: FrontierSampler, *, seen: int | None = None) -> int:

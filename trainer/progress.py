@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from store.trajectory import Trajectory
 
@@ -17,6 +17,7 @@ __all__ = ["LoopView", "Tally"]
 
 RECENT = 200
 """Attempts that `recent` rates are of."""
+_KEPT = ("episodes", "infra_errors", "learner_s", "hand_over_s", "informative", "flat")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +34,10 @@ class LoopView:
     """Groups under way."""
     ready: int
     """Groups that wait for an update."""
+    tasks_held: int
+    """Tasks that are not practised because their check is doubted or broken."""
+    gates_rerun: int
+    """How often a doubted task's gates have run again."""
     skills: Mapping[str, tuple[int, int]]
     """Passed and judged of the newest attempts, by skill."""
     shares: Mapping[str, float]
@@ -42,24 +47,24 @@ class LoopView:
 
     @property
     def episodes_per_minute(self) -> float:
-        """Since the loop began."""
+        """Since the run began."""
         return 60 * self.episodes / self.seconds if self.seconds else 0.0
 
 
 @dataclass
 class Tally:
-    """Counts since the loop began, and since the last update."""
+    """Counts since the run began, interruptions not counted, and since the last update."""
 
     episodes: int = 0
     infra_errors: int = 0
     infra_in_a_row: int = 0
     learner_s: float = 0.0
     hand_over_s: float = 0.0
+    informative: int = 0
+    flat: int = 0
     _recent: deque[tuple[str, bool]] = field(default_factory=lambda: deque(maxlen=RECENT))
     _phases: dict[str, float] = field(default_factory=dict)
     _since: list[Trajectory] = field(default_factory=list)
-    _informative: int = 0
-    _flat: int = 0
 
     def attempt(self, trajectory: Trajectory, task: TrainingTask) -> None:
         """One attempt has ended."""
@@ -82,25 +87,39 @@ class Tally:
 
     def group(self, *, informative: bool) -> None:
         """One group has ended."""
-        self._informative += informative
-        self._flat += not informative
+        self.informative += informative
+        self.flat += not informative
 
-    def metrics(self, groups: Sequence[Group], *, seconds: float) -> dict[str, float]:
-        """Of the update on these groups and the attempts since the one before; starts counting anew."""
+    def state(self) -> dict[str, Any]:
+        """What a resumed run goes on counting from, as JSON data."""
+        counts = {name: getattr(self, name) for name in _KEPT}
+        return {**counts, "phases": dict(self._phases)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on counting."""
+        for name in _KEPT:
+            setattr(self, name, state[name])
+        self._phases = dict(state["phases"])
+
+    def metrics(self, groups: Sequence[Group], *, seconds: float, timed: bool = True) -> dict[str, float]:
+        """Of the update on these groups and the attempts since the one before; starts counting anew.
+
+        Args:
+            timed: tell how long things took, which differs in every run.
+        """
         judged = [each for each in self._since if each.outcome != "infra_error"]
         rewards = [reward for group in groups for reward in group.rewards]
         turns = [len(each.turns) for each in judged]
         values = {
-            "seconds": seconds,
             "episodes": self.episodes,
             "infra_errors": self.infra_errors,
-            "groups_informative": self._informative,
-            "groups_flat": self._flat,
+            "groups_informative": self.informative,
+            "groups_flat": self.flat,
             "reward_mean": sum(rewards) / max(1, len(rewards)),
-            "learner_s": self.learner_s,
-            "hand_over_s": self.hand_over_s,
-            **{f"time_{name}_s": spent for name, spent in self._phases.items()},
         }
+        if timed:
+            values |= {"seconds": seconds, "learner_s": self.learner_s, "hand_over_s": self.hand_over_s}
+            values |= {f"time_{name}_s": spent for name, spent in self._phases.items()}
         if judged:  # between two updates nothing may have ended
             values["success"] = sum(each.outcome == "pass" for each in judged) / len(judged)
             values["turns_mean"] = sum(turns) / len(turns)
@@ -116,6 +135,8 @@ class Tally:
         seconds: float,
         running: int,
         ready: int,
+        tasks_held: int,
+        gates_rerun: int,
         metrics: Mapping[str, float] | None,
     ) -> LoopView:
         """How things stand."""
@@ -133,6 +154,8 @@ class Tally:
             infra_errors=self.infra_errors,
             running=running,
             ready=ready,
+            tasks_held=tasks_held,
+            gates_rerun=gates_rerun,
             skills=skills,
             shares={name: spent / total for name, spent in self._phases.items()},
             metrics=metrics,

@@ -2,7 +2,7 @@
 
 ::
 
-    runs/train/NAME/  run.json (configuration, starts)  widgets.jsonl  warm/step-N  checkpoints/step-N
+    runs/train/NAME/  run.json (configuration, key, starts)  widgets.jsonl  warm/step-N  checkpoints/step-N
                       metrics.jsonl  warm.jsonl  tensorboard/  weights/ (on their way to the engine)
 """
 
@@ -11,11 +11,15 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
+import uuid
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from store.durable import fsync_directory
 from trainer.config import RunConfig
+from verigen.canonical import content_hash
 
 __all__ = ["RunDirectory"]
 
@@ -35,33 +39,38 @@ class RunDirectory:
         self.root = root
         self._lock = (root / ".lock").open("w")
         try:
-            self.start = self._begin(config, variant)
-            """How often it was started, this time included; part of every attempt's id, so no id is used twice."""
+            self.attempts = self._begin(config, variant)
+            """Begins the id of every attempt at a task: the run, what tells it from a deleted one of its name, and how
+            often it was started, so that no id is used twice. A deterministic run makes the same attempts whenever it
+            is started, so there the starts do not count."""
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, config: RunConfig, variant: str) -> int:
+    def _begin(self, config: RunConfig, variant: str) -> str:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ValueError(f"the run {config.name!r} is under way in another process") from None
         mine = {"variant": variant, **config.model_dump(mode="json")}
         file = self.root / "run.json"
-        known: dict[str, Any] = {"config": mine, "starts": 0}
+        key = content_hash(mine)[:8] if config.deterministic else uuid.uuid4().hex[:8]
+        known: dict[str, Any] = {"config": mine, "starts": 0, "key": key}
         if file.exists():
-            known = json.loads(file.read_text("utf-8"))
-        if known["config"] != mine:
-            changed = [key for key in mine if known["config"].get(key) != mine[key]]
+            known |= json.loads(file.read_text("utf-8"))
+        before = _as_now(known["config"])
+        if before != mine:
+            changed = [key for key in mine if before.get(key) != mine[key]]
             raise ValueError(
                 f"the run {config.name!r} was begun with another {', '.join(changed)}; give the new run another name"
             )
         start: int = known["starts"] + 1
         draft = file.with_suffix(".tmp")
-        draft.write_text(json.dumps({"config": mine, "starts": start}, indent=1), "utf-8")
+        draft.write_text(json.dumps({**known, "config": mine, "starts": start}, indent=1), "utf-8")
         draft.replace(file)
         fsync_directory(self.root)
-        return start
+        which = known["key"] if config.deterministic else f"{known['key']}-{start}"
+        return f"{self.root.name}-{which}"
 
     @property
     def warm(self) -> Path:
@@ -92,3 +101,13 @@ class RunDirectory:
     def close(self) -> None:
         """Let others have it. Idempotent."""
         self._lock.close()
+
+
+def _as_now(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration that was written down, with the defaults of whatever has come to be configurable since."""
+    fields = dict(config)
+    variant = fields.pop("variant", "")
+    try:
+        return {"variant": variant, **RunConfig.model_validate(fields).model_dump(mode="json")}
+    except ValidationError:  # what it says means nothing to this version
+        return config

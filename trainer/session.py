@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from agent.engines.qwen3vl.checkpoint import load_policy
 from agent.engines.tokens import CompactFormat, ImagePlan, PolicyFormat, Vocabulary
@@ -20,10 +21,13 @@ from sandbox.hub import Hub
 from store import BlobStore, Catalog, Trajectory, TrajectoryStore
 from trainer.checkpoints import CheckpointStore
 from trainer.config import RunConfig
-from trainer.engine_process import start_engine
+from trainer.engine_process import MAX_BATCH, start_engine
+from trainer.errors import TrainerError
+from trainer.gate_runs import prover_of
 from trainer.learner import STATE_FILE
 from trainer.learner_process import start_learner
-from trainer.loop import OnlineLoop, desktops_of
+from trainer.loop import OnlineLoop
+from trainer.loop_parts import desktops_of
 from trainer.losses import ClipRange
 from trainer.metrics import JsonlSink, MetricsLog, TensorboardSink
 from trainer.plans import plan_of
@@ -114,6 +118,8 @@ class Session:
         checkpoint = checkpoints.latest()
         self.watcher.phase("Practising", practice.updates)
         version, step = _where(checkpoint)
+        if checkpoint is not None and step >= practice.updates:
+            return checkpoint
         # Starting either takes as long as importing torch.
         learner, engine = await asyncio.gather(
             start_learner(
@@ -124,7 +130,7 @@ class Session:
                 blobs=self.blobs_at,
                 weights=directory.weights(),
             ),
-            start_engine(checkpoint or start, version=version),
+            start_engine(checkpoint or start, version=version, max_batch=1 if config.deterministic else MAX_BATCH),
         )
         try:
             extra = None if checkpoint is None else (await learner.restore(checkpoint))[1]
@@ -148,12 +154,13 @@ class Session:
                     log,
                     version=version,
                     shuffle=self.shuffle,
+                    prove=prover_of(self.hub, self.catalog),
                     watched=[engine.child.over, learner.child.over],
                     on_view=self.watcher.view,
                     on_sampled=self._keep_sampler,
                 )
                 if extra is not None:
-                    loop.restore(extra)
+                    _restore(loop, extra, checkpoint)
                 await loop.run()
         finally:
             await engine.close()
@@ -163,6 +170,17 @@ class Session:
     def _keep_sampler(self, sampler: Sampler) -> None:
         if self.catalog is not None and isinstance(sampler, FrontierSampler):
             keep_sampler(self.catalog, self.root.name, sampler)
+
+
+def _restore(loop: OnlineLoop, extra: dict[str, Any], checkpoint: Path | None) -> None:
+    try:
+        loop.restore(extra)
+    except (ValueError, TypeError, KeyError) as error:
+        why = str(error) if isinstance(error, ValueError) else f"another version of Frontdesk saved it ({error!r})"
+        raise TrainerError(
+            f"practice cannot go on from {checkpoint}: {why}. Its weights can: begin a run under another name with "
+            f'`policy = "{checkpoint}"`'
+        ) from error
 
 
 def _where(checkpoint: Path | None) -> tuple[int, int]:

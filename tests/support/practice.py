@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,20 +12,24 @@ from typing import Any
 from agent.engines.protocol import TensorWeights, Weights
 from agent.engines.tokens import CompactFormat, ImagePlan, Vocabulary
 from evals.rollouts import Rollout
+from frontier import Sampler
 from store import Trajectory
 from store.trajectory import ErrorInfo, Turn
 from tests.support.blobs import FakeBlobs
 from tests.support.trajectories import make_trajectory
 from trainer.config import Practice, RunConfig
+from trainer.gate_runs import Prover
 from trainer.learner_process import Weighed
 from trainer.loop import OnlineLoop
 from trainer.metrics import JsonlSink, MetricsLog
+from trainer.progress import LoopView
 from trainer.run_directory import RunDirectory
 from trainer.tasks import TrainingTask
 from trainer.warm_start import draw_tasks
 from verigen.packs import load_packs
+from verigen.proof import GateOutcome, GateResult, Proof
 
-__all__ = ["FakeDesktops", "FakeEngine", "FakeLearner", "FakeStore", "Stage", "make_tasks"]
+__all__ = ["FakeDesktops", "FakeEngine", "FakeGates", "FakeLearner", "FakeStore", "Stage", "make_tasks"]
 
 UPDATE_S = 0.05
 """How long an update takes: groups finish meanwhile."""
@@ -57,20 +62,35 @@ class FakeEngine:
     async def release(self, affinity: str) -> None:
         self.released.append(affinity)
 
+    async def sleep(self) -> None:
+        pass
+
+    async def wake(self) -> None:
+        pass
+
 
 class FakeLearner:
-    """Every update moves its version by one; checkpoints are kept in memory."""
+    """Every update moves its version by one; checkpoints are kept in memory.
 
-    def __init__(self, version: int = 0) -> None:
+    Args:
+        weights: a number that stands for them: what it becomes depends on every update so far.
+        update_s: how long an update takes.
+    """
+
+    def __init__(self, version: int = 0, weights: int = 0, *, update_s: float = UPDATE_S) -> None:
         self.version = version
+        self.weights = weights
+        self._update_s = update_s
         self.batches: list[list[Weighed]] = []
         self.saved: list[tuple[int, int, dict[str, Any]]] = []
         """Step, version and the caller's part of each checkpoint."""
 
     async def update(self, batch: Sequence[Weighed]) -> dict[str, float]:
-        await asyncio.sleep(UPDATE_S)
+        await asyncio.sleep(self._update_s)
         self.batches.append(list(batch))
         self.version += 1
+        learned = [self.weights, *((each.trajectory.id, each.advantage) for each in batch)]
+        self.weights = random.Random(repr(learned)).getrandbits(32)
         return {"version": self.version, "staleness_mean": 0.0}
 
     async def publish(self) -> tuple[Weights, int]:
@@ -131,6 +151,32 @@ class FakeDesktops:
         return found
 
 
+class FakeGates:
+    """Gates whose outcome is a function of the task and of how often it was asked."""
+
+    def __init__(
+        self, outcome: Callable[[str, int], GateOutcome], *, on_run: Callable[[], object] = lambda: None
+    ) -> None:
+        self.asked: list[str] = []
+        self.at_once = 0
+        self._under_way = 0
+        self._outcome = outcome
+        self._on_run = on_run
+
+    async def __call__(self, task: TrainingTask) -> Proof:
+        self.asked.append(task.id)
+        self._under_way += 1
+        self.at_once = max(self.at_once, self._under_way)
+        self._on_run()
+        for _ in range(30):
+            await asyncio.sleep(0)
+        self._under_way -= 1
+        gate = GateResult(
+            gate="G4", outcome=self._outcome(task.id, self.asked.count(task.id)), detail="as planned", seconds=0.1
+        )
+        return Proof(bundle_id=task.id, image_digest="", gates=(gate,), created_at=time.time(), seconds=0.1)
+
+
 class FakeStore:
     """Trajectories in memory."""
 
@@ -150,9 +196,18 @@ class Stage:
 
     def __init__(self, root: Path, **practice: Any) -> None:
         fields = {"updates": 6, "group_size": 4, "groups_per_update": 2, "checkpoint_every": 2, "sampler": "uniform"}
-        self.config = RunConfig(name="stage", desktops=6, practice=Practice.model_validate(fields | practice))
+        deterministic = practice.pop("deterministic", False)
+        self.config = RunConfig(
+            name="stage",
+            desktops=6,
+            deterministic=deterministic,
+            practice=Practice.model_validate(fields | practice),
+        )
         self.root = root
         self.tasks = make_tasks()
+        self.views: list[LoopView] = []
+        self.sampler: Sampler | None = None
+        """Of the loop, once it has sampled."""
         self.store = FakeStore()
 
     async def run(
@@ -164,11 +219,13 @@ class Stage:
         saved: dict[str, Any] | None = None,
         shuffle: bool = False,
         watched: Sequence[asyncio.Future[None]] = (),
+        prove: Prover | None = None,
     ) -> OnlineLoop:
         """Run the loop to its end."""
         directory = RunDirectory(self.root / "run", self.config)
         try:
-            with MetricsLog([JsonlSink(self.root / "run" / "metrics.jsonl")]) as log:
+            step = 0 if saved is None else saved["step"]
+            with MetricsLog([JsonlSink(self.root / "run" / "metrics.jsonl", resume_step=step)]) as log:
                 loop = OnlineLoop(
                     self.config,
                     self.tasks,
@@ -183,6 +240,9 @@ class Stage:
                     version=learner.version,
                     shuffle=shuffle,
                     watched=watched,
+                    prove=prove,
+                    on_view=self.views.append,
+                    on_sampled=self._sampled,
                 )
                 if saved is not None:
                     loop.restore(saved)
@@ -190,3 +250,6 @@ class Stage:
         finally:
             directory.close()
         return loop
+
+    def _sampled(self, sampler: Sampler) -> None:
+        self.sampler = sampler

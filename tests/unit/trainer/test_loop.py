@@ -116,3 +116,76 @@ def test_the_ledger_refuses_an_attempt_that_was_trained_on(stage: Stage) -> None
     ledger.enter([make_trajectory("a")], 1)
     with pytest.raises(AssertionError, match="update 1 already"):
         ledger.enter([make_trajectory("b"), make_trajectory("a")], 2)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        ("pass", r"after 0 updates, the last 1[2-5] groups taught nothing: 1[2-5] were passed.*frontdesk synth"),
+        ("fail", r"in 1[2-5] no attempt was better than another.*out of reach.*warm start"),
+    ],
+)
+async def test_a_run_that_nothing_can_be_learned_from_ends_with_the_reason(
+    tmp_path: Path, outcome: str, said: str
+) -> None:
+    stage = Stage(tmp_path, max_flat_groups=12)
+    engine = FakeEngine()
+    flat = FakeDesktops(stage.store, engine, outcome=lambda rng: outcome)
+    with pytest.raises(ExceptionGroup) as caught:
+        await stage.run(FakeLearner(), flat, engine)
+    assert caught.group_contains(NothingToDo, match=said)
+    assert len(flat.rollouts) <= 4 * (12 + 3), "it stops at once"
+
+
+async def test_what_was_learned_before_a_flat_stretch_is_saved(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, max_flat_groups=12, checkpoint_every=100)
+    learner, engine = FakeLearner(), FakeEngine()
+    mixed = FakeDesktops(
+        stage.store, engine, outcome=lambda rng: rng.choice(["pass", "fail"]) if len(mixed.rollouts) < 60 else "pass"
+    )
+    with pytest.raises(ExceptionGroup) as caught:
+        await stage.run(learner, mixed, engine)
+    assert caught.group_contains(NothingToDo, match="after [1-9]")
+    assert [step for step, _, _ in learner.saved] == [len(learner.batches)]
+
+
+async def test_a_run_whose_minutes_are_over_before_it_learned_anything_has_failed(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, minutes=0.002)
+    engine = FakeEngine()
+    flat = FakeDesktops(stage.store, engine, outcome=lambda rng: "fail")
+    with pytest.raises(NothingToDo, match="before its first update"):
+        await stage.run(FakeLearner(), flat, engine)
+
+
+async def test_a_finished_run_that_is_run_again_saves_nothing_again(stage: Stage) -> None:
+    learner, desktops, engine = parts(stage)
+    await stage.run(learner, desktops, engine)
+    step, version, saved = learner.saved[-1]
+    assert step == 6
+    again = FakeLearner(version)
+    await stage.run(again, FakeDesktops(stage.store, FakeEngine(version)), FakeEngine(version), saved=saved)
+    assert again.saved == []
+
+
+async def test_counts_go_on_where_a_killed_run_was(stage: Stage, tmp_path: Path) -> None:
+    learner, desktops, engine = parts(stage)
+    await stage.run(learner, desktops, engine)
+    _, version, saved = learner.saved[0]
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    at = json.loads(lines[1])["episodes"]
+    await stage.run(
+        FakeLearner(version),
+        FakeDesktops(stage.store, e := FakeEngine(version), seed=9),
+        e,
+        saved=json.loads(json.dumps(saved)),
+    )
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[2])["episodes"] > at
+
+
+async def test_tasks_that_are_gone_are_named(stage: Stage) -> None:
+    learner, desktops, engine = parts(stage)
+    await stage.run(learner, desktops, engine)
+    gone = stage.tasks.pop().id
+    with pytest.raises(TrainerError, match=f"1 of the tasks .*no longer there .{gone[:12]}"):
+        await stage.run(learner, desktops, engine, saved=learner.saved[-1][2])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,11 +14,38 @@ from trainer.run_directory import RunDirectory
 CONFIG = RunConfig(name="one")
 
 
-def test_every_start_has_its_own_number(tmp_path: Path) -> None:
-    for number in (1, 2, 3):
-        directory = RunDirectory(tmp_path, CONFIG)
-        assert directory.start == number
-        directory.close()
+def attempts(root: Path, config: RunConfig = CONFIG) -> str:
+    directory = RunDirectory(root, config)
+    directory.close()
+    return directory.attempts
+
+
+def test_every_start_names_its_attempts_otherwise(tmp_path: Path) -> None:
+    first, second, third = (attempts(tmp_path / "one") for _ in range(3))
+    assert len({first, second, third}) == 3
+    assert {name[:-1] for name in (first, second, third)} == {first[:-1]}
+    shutil.rmtree(tmp_path / "one")
+    assert attempts(tmp_path / "one") != first, "a deleted run of this name has used that"
+
+
+def test_a_deterministic_run_makes_the_same_attempts_whenever_it_is_started(tmp_path: Path) -> None:
+    config = RunConfig(name="one", deterministic=True)
+    first = attempts(tmp_path / "a" / "one", config)
+    assert attempts(tmp_path / "a" / "one", config) == attempts(tmp_path / "b" / "one", config) == first
+    other = config.model_copy(update={"seed": 1})
+    assert attempts(tmp_path / "c" / "one", other) != first, "its attempts are others"
+
+
+def test_a_run_of_an_earlier_version_goes_on_with_the_defaults_of_what_is_new(tmp_path: Path) -> None:
+    attempts(tmp_path)
+    known = json.loads((tmp_path / "run.json").read_text("utf-8"))
+    del known["config"]["deterministic"], known["config"]["practice"]["max_flat_groups"]
+    (tmp_path / "run.json").write_text(json.dumps(known), "utf-8")
+    attempts(tmp_path)
+    known["config"]["seed"] = 7
+    (tmp_path / "run.json").write_text(json.dumps(known), "utf-8")
+    with pytest.raises(ValueError, match="another seed;"):
+        attempts(tmp_path)
 
 
 def test_only_one_process_has_it(tmp_path: Path) -> None:
