@@ -28,6 +28,7 @@ from frontier import (
     TaskInfo,
     UniformSampler,
 )
+from frontier.oracle import OracleSampler
 from frontier.priors import DEVELOPMENT_SEEDS, FAMILIES, REPORTED_SEEDS
 from frontier.simulate import SimulationResult, simulate
 
@@ -35,10 +36,14 @@ PARTS_ON = ("norm", "forgetful", "hard", "jumpy")
 """Families on which ours is run without a part."""
 LEVELS = {"noise5": 0.05, "clean": 0.0, "noise10": 0.10, "noise1": 0.01}
 """Share of coin-flip tasks."""
+ORACLE_LEVELS = ("noise5", "clean")
+"""Where the bound is measured: what a sampler that need not find anything out would reach."""
 BASELINES = ("uniform", "band", "ema_gaussian")
 TUNING_SEEDS = DEVELOPMENT_SEEDS[4:5]
 TUNING_LEVELS = (0.0, 0.05)
 SIZES = (4, 8, 16)
+UNIFORM_SIZES = (4, 6, 8, 10, 12, 16, 24)
+"""Uniform has one knob; it gets as many settings of it as the others have of theirs."""
 BY_ROLLOUTS = FrontierConfig(cost_power=0.0)
 """The budget here is in rollouts, so seconds must not count."""
 
@@ -61,6 +66,10 @@ def _frontier(config: FrontierConfig, seed: int, infos: list[TaskInfo]) -> Sampl
     return FrontierSampler(infos, seed=seed, config=config)
 
 
+def _oracle(seed: int, infos: list[TaskInfo]) -> Sampler:
+    return OracleSampler(infos, seed=seed, config=BY_ROLLOUTS)
+
+
 def _candidates() -> dict[str, dict[str, Maker]]:
     """What each sampler is tuned over."""
     ema = {
@@ -71,17 +80,17 @@ def _candidates() -> dict[str, dict[str, Maker]]:
     ours = {
         "default": BY_ROLLOUTS,
         "size_power=0.65": replace(BY_ROLLOUTS, size_power=0.65),
-        "draw_sharpness=10": replace(BY_ROLLOUTS, draw_sharpness=10.0),
+        "draw_sharpness=3": replace(BY_ROLLOUTS, draw_sharpness=3.0),
+        "draw_sharpness=30": replace(BY_ROLLOUTS, draw_sharpness=30.0),
         "rest=0": replace(BY_ROLLOUTS, rest=0),
         "doubt_threshold=0.15": replace(BY_ROLLOUTS, doubt_threshold=0.15),
-        "doubt_threshold=0.5": replace(BY_ROLLOUTS, doubt_threshold=0.5),
-        "discount=0.975": replace(BY_ROLLOUTS, discount=0.975),
+        "audit_groups=14": replace(BY_ROLLOUTS, audit_groups=14),
     }
     band: dict[str, Maker] = {
         f"n={n} cooldown={cooldown}": partial(_band, n, 0.0, cooldown) for n in SIZES for cooldown in (10, 30)
     }
     return {
-        "uniform": {f"n={n}": partial(_uniform, n) for n in SIZES},
+        "uniform": {f"n={n}": partial(_uniform, n) for n in UNIFORM_SIZES},
         "band": band | {"n=8 band=(0.1, 0.9) cooldown=20": partial(_band, 8, 0.1, 20)},
         "ema_gaussian": {
             "the paper's": partial(_ema, EmaGaussianConfig()),
@@ -107,6 +116,11 @@ def run(bench: Bench) -> Result:
                 runs[level, family, sampler] = bench.arm(
                     f"{level} {family} {sampler}", partial(_measure, maker, family, share, bench.seed)
                 )
+    for level in ORACLE_LEVELS:
+        for family in FAMILIES:
+            runs[level, family, "oracle"] = bench.arm(
+                f"{level} {family} oracle", partial(_measure, _oracle, family, LEVELS[level], bench.seed)
+            )
     without = {
         "no quarantine": ("noise10", partial(_frontier, replace(BY_ROLLOUTS, quarantine=False))),
         "no drift": ("clean", partial(_frontier, replace(BY_ROLLOUTS, drift=False))),
@@ -192,7 +206,7 @@ def _summary(runs: Mapping[tuple[str, str, str], dict[str, float]]) -> tuple[dic
             for name in BASELINES:
                 wins[name] += won[name]
             wins["best"] += won[best]
-            ratio = _to_80(runs, level, family)
+            ratio = _to_80(runs, level, family, "frontier")
             ratios.append(ratio)
             means = [round(float(auc[name].mean()), 4) for name in (*BASELINES, "frontier")]
             verdict = "won" if won[best] else "lost" if p[best] < 0.05 else "even"
@@ -203,6 +217,14 @@ def _summary(runs: Mapping[tuple[str, str, str], dict[str, float]]) -> tuple[dic
         figures[f"families_won_{level}"] = wins["best"]
         figures |= {f"families_won_{level}_{name}": wins[name] for name in BASELINES}
         figures[f"rollouts_to_80_ratio_{level}"] = round(float(np.exp(np.mean(np.log(ratios)))), 3)
+    for level in ORACLE_LEVELS:
+        bound = [_to_80(runs, level, family, "oracle") for family in FAMILIES]
+        over = [float(_read(runs[level, family, "oracle"], "auc").mean()) for family in FAMILIES]
+        figures[f"auc_oracle_{level}"] = round(float(np.mean(over)), 4)
+        figures[f"rollouts_to_80_ratio_{level}_oracle"] = round(float(np.exp(np.mean(np.log(bound)))), 3)
+    for level in ("noise1", "noise5", "noise10"):
+        arms = [runs[level, family, "frontier"] for family in FAMILIES]
+        figures[f"broken_recall_{level}"] = round(_total(arms, "broken_found") / max(1, _total(arms, "broken_due")), 4)
     noisy = [runs[level, family, "frontier"] for level in LEVELS if level != "clean" for family in FAMILIES]
     ours = [runs[level, family, "frontier"] for level in LEVELS for family in FAMILIES]
     figures["broken_recall"] = round(_total(noisy, "broken_found") / max(1, _total(noisy, "broken_due")), 4)
@@ -240,15 +262,15 @@ def _total(arms: Sequence[Mapping[str, float]], name: str) -> float:
     return sum(arm[name] for arm in arms)
 
 
-def _to_80(runs: Mapping[tuple[str, str, str], Mapping[str, float]], level: str, family: str) -> float:
-    """Rollouts until 80 % of the best baseline's final success: ours over those of the quickest baseline.
+def _to_80(runs: Mapping[tuple[str, str, str], Mapping[str, float]], level: str, family: str, sampler: str) -> float:
+    """Rollouts until 80 % of the best baseline's final success: a sampler's over those of the quickest baseline.
 
     On curves averaged over seeds. A curve that never gets there counts as the whole budget.
     """
-    curves = {name: _read(runs[level, family, name], "held") for name in (*BASELINES, "frontier")}
+    curves = {name: _read(runs[level, family, name], "held") for name in (*BASELINES, sampler)}
     target = 0.8 * max(curves[name][-1] for name in BASELINES)
     reached = {name: _first_crossing(curve, float(target)) for name, curve in curves.items()}
-    return max(reached["frontier"], 1.0) / max(min(reached[name] for name in BASELINES), 1.0)
+    return max(reached[sampler], 1.0) / max(min(reached[name] for name in BASELINES), 1.0)
 
 
 def _first_crossing(curve: NDArray[np.float64], level: float) -> float:

@@ -51,21 +51,32 @@ class BandSampler(BufferedSampler):
         super().__init__(prefix=prefix)
         if group_size < 1 or not 0 <= low < high <= 1 or cooldown < 0:
             raise ValueError("need group_size >= 1, 0 <= low < high <= 1 and cooldown >= 0")
-        self._config = {"seed": seed, "group_size": group_size, "low": low, "high": high, "cooldown": cooldown}
+        self._config: dict[str, float] = {
+            "seed": seed,
+            "group_size": group_size,
+            "low": low,
+            "high": high,
+            "cooldown": cooldown,
+        }
         self._index: dict[str, int] = {}
         self._out_until = np.zeros(0, np.int64)
         self._groups = np.zeros(0, np.int64)
         self._draws = 0
         self.add(tasks)
 
-    def add(self, tasks: Iterable[TaskInfo]) -> None:
-        """Take new tasks in; they come first."""
-        new = sorted(info.task for info in tasks)
-        if len(set(new)) != len(new) or any(task in self._index for task in new):
-            raise ValueError("a task is in the pool already")
-        self._index |= {task: len(self._index) + k for k, task in enumerate(new)}
-        self._out_until = np.concatenate([self._out_until, np.full(len(new), _NEVER)])
-        self._groups = np.concatenate([self._groups, np.zeros(len(new), np.int64)])
+    def _admit(self, infos: list[TaskInfo]) -> None:
+        self._index |= {info.task: len(self._index) + k for k, info in enumerate(infos)}
+        self._out_until = np.concatenate([self._out_until, np.full(len(infos), _NEVER)])
+        self._groups = np.concatenate([self._groups, np.zeros(len(infos), np.int64)])
+
+    def _leave(self, task: str) -> None:
+        """Retired tasks are left out of each plan."""
+
+    def _come_back(self, task: str) -> None:
+        """What was known of it was kept."""
+
+    def _infos_known(self) -> dict[str, TaskInfo]:
+        return {task: TaskInfo(task=task) for task in self._index}
 
     def _knows(self, task: str) -> bool:
         return task in self._index
@@ -80,16 +91,18 @@ class BandSampler(BufferedSampler):
 
     def _choose(self, budget: int, version: int) -> list[tuple[str, int]]:
         n = int(self._config["group_size"])
-        wanted = min(budget // n, len(self._index))
+        wanted = min(budget // n, len(self._index) - len(self._retired))
         if wanted == 0:
             return []
         rng = np.random.default_rng([int(self._config["seed"]), self._draws])
         self._draws += 1
         aside = self._out_until > self._version
         busy = np.zeros(len(self._index), bool)
-        busy[[self._index[group.task] for group in self._open.values() if group.task in self._index]] = True
-        # Inside before aside, idle before busy, untried before tried; the rest is chance.
-        order = np.lexsort((rng.random(len(self._index)), self._groups > 0, busy, aside))[:wanted]
+        busy[[self._index[group.task] for group in self._open.values()]] = True
+        gone = np.zeros(len(self._index), bool)
+        gone[[self._index[task] for task in self._retired]] = True
+        # Retired ones last, beyond `wanted`; inside before aside, idle before busy, untried before tried; then chance.
+        order = np.lexsort((rng.random(len(self._index)), self._groups > 0, busy, aside, gone))[:wanted]
         self._groups[order] += 1
         names = list(self._index)
         return [(names[k], n) for k in order.tolist()]
@@ -105,18 +118,8 @@ class BandSampler(BufferedSampler):
             "groups": self._groups.tolist(),
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state; tasks that are new since then stay in the pool as new ones.
-
-        Raises:
-            ValueError: the state is of another kind or configuration.
-        """
-        if state.get("kind") != _KIND or state.get("config") != self._config:
-            raise ValueError(f"cannot restore a band sampler {self._config} from {state.get('config')}")
-        new = [task for task in self._index if task not in set(state["tasks"])]
-        self._restore_base(state)
+    def _read(self, state: Mapping[str, Any]) -> None:
         self._draws = state["draws"]
         self._index = {task: k for k, task in enumerate(state["tasks"])}
         self._out_until = np.array(state["out_until"], np.int64)
         self._groups = np.array(state["groups"], np.int64)
-        self.add(TaskInfo(task=task) for task in new)

@@ -192,6 +192,10 @@ class Beliefs:
         self.tasks["seen_drift"][task] = self._general + self.cells["drift"][self.tasks["cell"][task]]
         self.tasks["tried"][task] = True
 
+    def forget(self, task: int, share: float) -> None:
+        """Let what is known of a task count for less."""
+        self.tasks["count"][task] *= 1 - share
+
     def state(self) -> dict[str, Any]:
         """Everything believed, as JSON data."""
         return {

@@ -3,7 +3,7 @@
 ::
 
     plan -> open group -- record x n --> closed --.
-                |`------- cancel ------> ended ----+--> next plan: digested in the order of the groups' numbers
+                |`-- cancel, retire ---> ended ----+--> next plan: digested in the order of the groups' numbers
                 |                          `-- late outcomes of an ended group count as well
                 `-- never ended: in flight
 
@@ -17,11 +17,13 @@ rollout ids is bounded by the groups in flight and the recently cancelled ones.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from frontier.protocol import Allocation, RolloutOutcome, TaskInfo
+from frontier.saved import check_saved
 
 __all__ = ["LATE_VERSIONS", "BufferedSampler", "GroupResult"]
 
@@ -59,10 +61,19 @@ class BufferedSampler(ABC):
         self._ended: dict[str, _Group] = {}
         self._news: dict[int, GroupResult] = {}
         self._version = 0
+        self._retired: set[str] = set()
 
     @abstractmethod
-    def add(self, tasks: Iterable[TaskInfo]) -> None:
-        """Take new tasks into the pool."""
+    def _admit(self, infos: list[TaskInfo]) -> None:
+        """Take tasks in that were never in the pool, in the order of their names."""
+
+    @abstractmethod
+    def _leave(self, task: str) -> None:
+        """Note that a task was retired."""
+
+    @abstractmethod
+    def _come_back(self, task: str) -> None:
+        """Note that a retired task is in the pool again."""
 
     @abstractmethod
     def _digest(self, results: list[GroupResult], version: int) -> None:
@@ -73,8 +84,44 @@ class BufferedSampler(ABC):
         """Tasks and rollouts of the groups to start, within the budget."""
 
     @abstractmethod
+    def _infos_known(self) -> dict[str, TaskInfo]:
+        """The tasks that are or were in the pool, by id."""
+
+    @abstractmethod
+    def _read(self, state: Mapping[str, Any]) -> None:
+        """Take over what the subclass has put into `state`."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Everything it knows, as JSON data."""
+
+    @abstractmethod
     def _knows(self, task: str) -> bool:
-        """Whether the task is in the pool."""
+        """Whether the task is or was in the pool."""
+
+    def add(self, tasks: Iterable[TaskInfo]) -> None:
+        """Take new tasks into the pool; retired ones come back as they were."""
+        infos = sorted(tasks, key=lambda info: info.task)
+        names = [info.task for info in infos]
+        taken = {name for name in names if self._knows(name) and name not in self._retired}
+        if taken or len(set(names)) != len(names):
+            twice = taken or {name for name, number in Counter(names).items() if number > 1}
+            raise ValueError(f"a task is in the pool already: {sorted(twice)[0]}")
+        self._admit([info for info in infos if info.task not in self._retired])
+        for name in [name for name in names if name in self._retired]:
+            self._retired.discard(name)
+            self._come_back(name)
+
+    def retire(self, task: str) -> None:
+        """Take a task out of the pool; its groups in flight are cancelled, and it is not planned again."""
+        if not self._knows(task):
+            raise ValueError(f"task {task} was never in the pool, so it cannot be retired")
+        if task in self._retired:
+            return
+        for group_id in [group_id for group_id, group in self._open.items() if group.task == task]:
+            self.cancel(group_id)
+        self._retired.add(task)
+        self._leave(task)
 
     def plan(self, budget: int, version: int) -> list[Allocation]:
         """Learn from what was recorded, then choose the groups to start."""
@@ -183,15 +230,28 @@ class BufferedSampler(ABC):
                 [news.number, news.task, news.version, news.passes, news.graded, news.seconds_ms]
                 for _, news in sorted(self._news.items())
             ],
+            "retired": sorted(self._retired),
         }
 
-    def _restore_base(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state; tasks that are new since then join, and those that are gone are retired.
+
+        Raises:
+            ValueError: the state is of another kind, configuration or version; nothing changed.
+        """
+        check_saved(state, self.state())
+        mine = {name: info for name, info in self._infos_known().items() if name not in self._retired}
         self._prefix = state["prefix"]
         self._next_group = state["next_group"]
         self._version = state["version"]
         self._open = {group_id: _Group.restored(saved) for group_id, saved in state["open"].items()}
         self._ended = {group_id: _Group.restored(saved) for group_id, saved in state["ended"].items()}
         self._news = {row[0]: GroupResult(*row) for row in state["news"]}
+        self._retired = set(state["retired"])
+        self._read(state)
+        for name in sorted(self._infos_known().keys() - mine.keys() - self._retired):
+            self.retire(name)
+        self.add([info for name, info in mine.items() if not self._knows(name)])
 
 
 class _Group:

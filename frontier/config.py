@@ -20,7 +20,7 @@ class FrontierConfig:
     size_power: float = 0.75
     """What a live group is worth grows with (n - 1) to this power: 0.5 is the norm of its advantages, 1 the gradient of
     a policy far from its optimum, 0 counts live groups."""
-    draw_sharpness: float = 3.0
+    draw_sharpness: float = 10.0
     """The Thompson draw takes beliefs for this many times stronger than they are: 1 explores as the theory has it, more
     trusts the mean."""
     cost_power: float = 1.0
@@ -82,10 +82,17 @@ class FrontierConfig:
     """Groups after which it is, however small they were."""
     stagnant_rise: float = 0.08
     """Rise from the older to the newer half of its groups that counts as rising."""
+    audit_groups: int = 12
+    """Groups after which the gates of a task that they never cleared run even so, unless it is passed rarely or nearly
+    always or clearly learns: that costs less than a tenth of what was spent on it by then."""
     gate_miss: float = 0.1
     """Chance that gates pass a broken task, as assumed when they pass one."""
-    recheck_after: int = 50
-    """Wait until the gates of a BROKEN task run again; doubles each time."""
+    gate_false_alarm: float = 0.01
+    """Chance that gates fail a sound task, as assumed when they fail one."""
+    release_below: float = 0.5
+    """Probability of being broken below which a task whose gates have passed goes back."""
+    recheck_after: int = 8
+    """Wait until the gates of a BROKEN task run again; doubles with each failure."""
     refill_batches: float = 3.0
     """Ask for new tasks when the frontier has fewer live groups than this many batches."""
 
@@ -98,5 +105,9 @@ class FrontierConfig:
             raise ValueError("oldest_share must be above 0 (nothing may starve), the three shares at most 0.5 together")
         if self.false_positive < 0 or self.false_negative < 0 or self.false_positive + self.false_negative >= 1:
             raise ValueError("the verifier's error rates must be at least 0 and sum to less than 1")
+        if not 0 < self.gate_miss < 1 or not 0 < self.gate_false_alarm < 1 - self.gate_miss:
+            raise ValueError(
+                "need gate_miss and gate_false_alarm above 0 and below 1 together: gates must tell something"
+            )
         if min(self.cell_cap, self.seed_state_cap, self.template_cap) < 1:
             raise ValueError("caps must be at least 1")

@@ -88,15 +88,20 @@ class EmaGaussianSampler(BufferedSampler):
         self._draws = 0
         self.add(tasks)
 
-    def add(self, tasks: Iterable[TaskInfo]) -> None:
-        """Take new tasks in, at the starting average."""
-        new = sorted(info.task for info in tasks)
-        if len(set(new)) != len(new) or any(task in self._index for task in new):
-            raise ValueError("a task is in the pool already")
-        self._index |= {task: len(self._index) + k for k, task in enumerate(new)}
-        self._p = np.concatenate([self._p, np.full(len(new), self._config.p_start)])
-        self._tried = np.concatenate([self._tried, np.zeros(len(new), np.int64)])
-        self._dropped = np.concatenate([self._dropped, np.zeros(len(new), bool)])
+    def _admit(self, infos: list[TaskInfo]) -> None:
+        self._index |= {info.task: len(self._index) + k for k, info in enumerate(infos)}
+        self._p = np.concatenate([self._p, np.full(len(infos), self._config.p_start)])
+        self._tried = np.concatenate([self._tried, np.zeros(len(infos), np.int64)])
+        self._dropped = np.concatenate([self._dropped, np.zeros(len(infos), bool)])
+
+    def _leave(self, task: str) -> None:
+        """Retired tasks are left out of each plan."""
+
+    def _come_back(self, task: str) -> None:
+        """What was known of it was kept."""
+
+    def _infos_known(self) -> dict[str, TaskInfo]:
+        return {task: TaskInfo(task=task) for task in self._index}
 
     def success(self) -> dict[str, float]:
         """The average of each task."""
@@ -121,7 +126,9 @@ class EmaGaussianSampler(BufferedSampler):
     def _choose(self, budget: int, version: int) -> list[tuple[str, int]]:
         n = self._config.group_size
         batch = budget // n
-        alive = np.flatnonzero(~self._dropped)
+        alive = ~self._dropped
+        alive[[self._index[task] for task in self._retired]] = False
+        alive = np.flatnonzero(alive)
         if batch == 0 or alive.size == 0:
             return []
         rng = np.random.default_rng([self._seed, self._draws])
@@ -135,7 +142,7 @@ class EmaGaussianSampler(BufferedSampler):
 
     def _sweep(self, alive: np.ndarray[Any, Any], batch: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
         """Tasks that were never tried and are not in flight, in random order."""
-        busy = {self._index[group.task] for group in self._open.values() if group.task in self._index}
+        busy = {self._index[group.task] for group in self._open.values()}
         untried = [k for k in alive[self._tried[alive] == 0].tolist() if k not in busy]
         return rng.permutation(np.array(untried, np.int64))[:batch]
 
@@ -167,20 +174,9 @@ class EmaGaussianSampler(BufferedSampler):
             "dropped": self._dropped.tolist(),
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state; tasks that are new since then stay in the pool as new ones.
-
-        Raises:
-            ValueError: the state is of another kind or configuration.
-        """
-        mine = {"kind": _KIND, "config": asdict(self._config), "seed": self._seed}
-        if {key: state.get(key) for key in mine} != mine:
-            raise ValueError(f"cannot restore an ema_gaussian sampler {mine} from {state.get('config')}")
-        new = [task for task in self._index if task not in set(state["tasks"])]
-        self._restore_base(state)
+    def _read(self, state: Mapping[str, Any]) -> None:
         self._draws = state["draws"]
         self._index = {task: k for k, task in enumerate(state["tasks"])}
         self._p = np.array(state["p"])
         self._tried = np.array(state["tried"], np.int64)
         self._dropped = np.array(state["dropped"], bool)
-        self.add(TaskInfo(task=task) for task in new)

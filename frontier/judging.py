@@ -1,8 +1,16 @@
 """Which state each task is in, why, and what the gates are asked.
 
 A task is doubted by the test of `frontier.doubt`, after enough groups. In QUARANTINE it gets no rollouts; its gates
-are asked to run, and their answer decides: passed, it goes back and must show more groups before it is doubted again;
-failed, it is BROKEN, and its gates run again after a wait that doubles, so that a wrong answer is not for ever.
+are asked to run, and their answers decide. Gates err too, so an answer is evidence: it moves the odds that the task is
+broken by what gates are known to miss and to fail wrongly.
+
+::
+
+    failed -> BROKEN; the gates run again after a wait that doubles
+    passed -> FRONTIER if the task is then more likely sound than broken; else the gates run again at once
+
+So where broken tasks are rare, one pass frees a task that one failure held; where they are common, or its outcomes
+speak against it, a pass must be confirmed. A task that comes back must show more groups before it is doubted again.
 """
 
 from __future__ import annotations
@@ -14,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from frontier.beliefs import Beliefs
+from frontier.beliefs import SMALLEST, Beliefs
 from frontier.columns import Columns
 from frontier.config import FrontierConfig
 from frontier.doubt import HISTORY, coin_evidence, rise
@@ -34,12 +42,16 @@ REGRESSION_Z = 3.0
 REGRESSION_MEMORY = 0.7
 """What earlier groups of EASY tasks still count at each new batch."""
 
+MOST_LOG_ODDS = 6.5
+"""Log odds of being broken go no further either way: three passes free any task, however often its gates failed."""
+
 EVENTS_KEPT = 10_000
 """Events that wait for `take_events`; older ones are dropped where nobody asks."""
 
 _TASK = {
     "state": ("|i1", State.FRONTIER, ()),
     "doubt": ("<f8", 0.0, ()),
+    "answers": ("<f8", 0.0, ()),
     "clearances": ("<i4", 0, ()),
     "groups": ("<i4", 0, ()),
     "patience": ("<i4", 0, ()),
@@ -124,27 +136,44 @@ class Judging:
             yield k, "Its gates failed a while ago; they run again in case that was a mistake."
 
     def gate_answer(self, k: int, *, passed: bool, version: int, name: str) -> None:
-        """Let the gates' answer decide."""
-        state = int(self.state_of[k])
+        """Let the gates' answer count, and decide where it is enough to."""
+        config, state = self._config, int(self.state_of[k])
+        if state == State.RETIRED:
+            return
         if state < State.QUARANTINE:
             raise ValueError(f"nobody asked for the gates of {name}, which is {STATES[state]}")
-        if state == State.QUARANTINE:
-            self._gates_run += 1
-            self._gates_failed += not passed
-        if passed:
+        miss, alarm = config.gate_miss, config.gate_false_alarm
+        said = np.log(miss / (1 - alarm)) if passed else np.log((1 - miss) / alarm)
+        before = np.clip(self.tasks["doubt"][k], SMALLEST, 1 - SMALLEST)
+        odds = np.clip(np.log(before) - np.log1p(-before) + said, -MOST_LOG_ODDS, MOST_LOG_ODDS)
+        doubt = self.tasks["doubt"][k] = 1 / (1 + np.exp(-odds))
+        self.tasks["answers"][k] = np.clip(self.tasks["answers"][k] + said, -MOST_LOG_ODDS, MOST_LOG_ODDS)
+        if not passed:
+            wait = config.recheck_after if state == State.QUARANTINE else 2 * int(self.tasks["wait"][k])
+            self.tasks["wait"][k] = wait
+            self.tasks["due"][k] = version + wait
+            if state == State.QUARANTINE:
+                self._leave_quarantine(k, State.BROKEN, version, "Its gates ran again and failed.", name)
+        elif doubt < config.release_below:
             # Twice as many new groups each time: a sound task that stands still is not doubted for ever.
             self.tasks["clearances"][k] += 1
-            self.tasks["patience"][k] = self.tasks["groups"][k] + 2 ** (1 + min(int(self.tasks["clearances"][k]), 20))
-            self.tasks["doubt"][k] *= self._config.gate_miss
-            self._reasons.pop(k, None)
-            self._move(k, State.FRONTIER, version, "Its gates ran again and passed.", name)
-            return
-        wait = self._config.recheck_after if state == State.QUARANTINE else 2 * int(self.tasks["wait"][k])
-        self.tasks["wait"][k] = wait
-        self.tasks["due"][k] = version + wait
-        if state == State.QUARANTINE:
-            self._reasons.pop(k, None)
-            self._move(k, State.BROKEN, version, "Its gates ran again and failed.", name)
+            patience = 2 ** (1 + min(int(self.tasks["clearances"][k]), 20))
+            self.tasks["patience"][k] = self.tasks["groups"][k] + patience
+            if state == State.BROKEN:
+                # What its check said while it was held for broken is no longer held against it.
+                self.tasks["ring_passes"][k] = self.tasks["ring_graded"][k] = 0
+            self._leave_quarantine(k, State.FRONTIER, version, "Its gates ran again and passed.", name)
+        elif state == State.BROKEN:
+            self.tasks["due"][k] = version
+
+    def retire(self, k: int, version: int, name: str) -> None:
+        """Take a task out of the life cycle."""
+        self._reasons.pop(k, None)
+        self._move(k, State.RETIRED, version, "It was taken out of the pool.", name)
+
+    def come_back(self, k: int, version: int, name: str) -> None:
+        """Begin again with a retired task."""
+        self._move(k, State.FRONTIER, version, "It was put into the pool again.", name)
 
     def visited(self, k: int, version: int) -> None:
         """A group of the task was planned: where visits are rare, the next one waits longer."""
@@ -185,29 +214,38 @@ class Judging:
         ring = [self.tasks[name][tasks] for name in ("ring_passes", "ring_graded", "ring_drift")]
         base = self._gates_failed / self._gates_run
         evidence = coin_evidence(*ring)
-        cleared = self.tasks["clearances"][tasks] * np.log(config.gate_miss)
-        odds = np.log(base) - np.log1p(-base) + evidence + cleared
-        doubt = 1 / (1 + np.exp(-np.clip(odds, -30, 30)))
+        odds = np.log(base) - np.log1p(-base) + evidence + self.tasks["answers"][tasks]
+        doubt = 1 / (1 + np.exp(-np.clip(odds, -MOST_LOG_ODDS, MOST_LOG_ODDS)))
         self.tasks["doubt"][tasks] = doubt
         rate, risen = rise(ring[0], ring[1])
         groups = self.tasks["groups"][tasks]
         enough = (groups >= config.stagnant_groups) | (ring[1].sum(axis=1) >= config.stagnant_rollouts)
-        stagnant = enough & (risen < config.stagnant_rise) & (evidence > STAGNANT_EVIDENCE)
-        stagnant &= (rate > STAGNANT_BAND[0]) & (rate < STAGNANT_BAND[1])
-        patient = groups >= self.tasks["patience"][tasks]
-        for k, p, still, change, mean in zip(
-            tasks[patient].tolist(), doubt[patient], stagnant[patient], risen[patient], rate[patient], strict=True
-        ):
+        between = (rate > STAGNANT_BAND[0]) & (rate < STAGNANT_BAND[1])
+        stagnant = enough & (risen < config.stagnant_rise) & (evidence > STAGNANT_EVIDENCE) & between
+        audited = (groups >= config.audit_groups) & (self.tasks["clearances"][tasks] == 0) & between
+        audited &= evidence > STAGNANT_EVIDENCE
+        ready = np.flatnonzero(groups >= self.tasks["patience"][tasks])
+        for i in ready.tolist():
+            k, p, change, mean = int(tasks[i]), doubt[i], risen[i], rate[i]
             if p > config.doubt_threshold:
                 reason = (
                     f"Its outcomes fit a constant rate near {mean:.2f} better than learning ({p:.0%} likely broken)."
                 )
-            elif still:
+            elif stagnant[i]:
                 reason = f"Over its last groups it was passed at {mean:.2f} and changed by {change:+.2f}: no progress."
+            elif audited[i]:
+                reason = f"It has had {groups[i]} groups and is passed at {mean:.2f}: its check is worth a look."
             else:
                 continue
             self._reasons[k] = reason
             self._move(k, State.QUARANTINE, version, reason, names[k])
+
+    def _leave_quarantine(self, k: int, code: int, version: int, reason: str, name: str) -> None:
+        """Move a held task; the first answer that decides on a doubt counts towards the base rate."""
+        if self._reasons.pop(k, None) is not None:
+            self._gates_run += 1
+            self._gates_failed += code == State.BROKEN
+        self._move(k, code, version, reason, name)
 
     def _move(self, k: int, code: int, version: int, reason: str, name: str) -> None:
         before = STATES[self.state_of[k]]

@@ -7,7 +7,9 @@
        |      a pass, or drift        ^  |    success was lost         |
        `------------------------------'  | doubt  ^--------------------'
                                          v
-              gates passed <------- QUARANTINE -------> BROKEN (gates failed; they run again later, a pass frees it)
+              gates passed <------- QUARANTINE -------> BROKEN (gates failed; they run again later)
+
+    RETIRED: taken out of the pool from whatever state; if it is added again, it comes back to FRONTIER
 
 Bounds are those of the Beta posterior by its mean and standard deviation, on the scale of true success where the
 verifier's error rates are known.
@@ -37,9 +39,10 @@ class State:
     EASY = 2
     QUARANTINE = 3
     BROKEN = 4
+    RETIRED = 5
 
 
-STATES = ("FRONTIER", "MONITOR", "EASY", "QUARANTINE", "BROKEN")
+STATES = ("FRONTIER", "MONITOR", "EASY", "QUARANTINE", "BROKEN", "RETIRED")
 """Names by code."""
 
 Z_UPPER = 1.645

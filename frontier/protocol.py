@@ -3,7 +3,8 @@
 ::
 
     plan(budget, version) -> allocations --- rollouts run ---> record(outcome) ... the group closes by itself
-                                          `-- given up ------> cancel(group_id)
+                                          |-- given up ------> cancel(group_id)
+                                          `-- task is gone --> retire(task)
 
 A sampler is plain arithmetic on outcomes: no clock, no I/O, no thread. Equal seeds, pools and calls give equal plans,
 and `restore(state())` changes nothing, so a killed run continues as if it had not been.
@@ -109,10 +110,20 @@ class Sampler(Protocol):
     """Decides what is practised."""
 
     def add(self, tasks: Iterable[TaskInfo]) -> None:
-        """Take new tasks into the pool.
+        """Take new tasks into the pool; a retired one comes back with what is known of it.
 
         Raises:
             ValueError: a task is in the pool already.
+        """
+        ...
+
+    def retire(self, task: str) -> None:
+        """Take a task out of the pool: its groups in flight are cancelled, and it is never planned again.
+
+        Retiring it twice changes nothing.
+
+        Raises:
+            ValueError: the task was never in the pool.
         """
         ...
 
@@ -147,8 +158,10 @@ class Sampler(Protocol):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a state of an equally configured sampler.
 
+        Tasks that only this sampler has join as new ones; those that only the state has are retired.
+
         Raises:
-            ValueError: the state is of another kind or configuration.
+            ValueError: the state is of another kind, configuration or version; nothing changed.
         """
         ...
 

@@ -31,6 +31,7 @@ from frontier.config import FrontierConfig
 from frontier.judging import Judging
 from frontier.lifecycle import STATES, Event, State
 from frontier.protocol import GateRequest, TaskInfo
+from frontier.saved import check_saved
 from frontier.utility import group_value, live_probability, true_rate
 
 __all__ = ["FrontierSampler"]
@@ -44,6 +45,8 @@ _TASK = {
     "planned": ("<i8", -1, ()),
     "version": ("<i8", -(10**9), ()),
 }
+HELD_FORGETS = 0.5
+"""Share of what is known of a task that is forgotten when it comes back from BROKEN: the policy has moved meanwhile."""
 SECONDS_WEIGHT = 0.3
 """Weight of a group's measured seconds against those measured before."""
 
@@ -79,14 +82,10 @@ class FrontierSampler(BufferedSampler):
         self._groups_per_plan = 0
         self.add(tasks)
 
-    def add(self, tasks: Iterable[TaskInfo]) -> None:
-        """Take new tasks into the pool, each with a prior from its cell, its pilot and its length."""
-        new = sorted(tasks, key=lambda info: info.task)
-        names = [info.task for info in new]
-        if len(set(names)) != len(names) or any(name in self._index for name in names):
-            raise ValueError("a task is in the pool already")
+    def _admit(self, infos: list[TaskInfo]) -> None:
+        """Each new task gets a prior from its cell, its pilot and its length."""
+        new, names = infos, [info.task for info in infos]
         first = len(self._names)
-        self._infos |= {info.task: info for info in new}
         self._names += names
         self._index |= {name: first + k for k, name in enumerate(names)}
         cells = np.array([self._label("cell", info.cell) for info in new], np.int64)
@@ -107,6 +106,22 @@ class FrontierSampler(BufferedSampler):
             self._label("template", info.template) if info.template else -1 for info in new
         ]
 
+    def add(self, tasks: Iterable[TaskInfo]) -> None:
+        """Take new tasks into the pool; retired ones come back as they were."""
+        infos = list(tasks)
+        super().add(infos)
+        self._infos |= {info.task: info for info in infos}
+
+    def _leave(self, task: str) -> None:
+        del self._infos[task]
+        self.judging.retire(self._index[task], self._version, task)
+
+    def _come_back(self, task: str) -> None:
+        self.judging.come_back(self._index[task], self._version, task)
+
+    def _infos_known(self) -> dict[str, TaskInfo]:
+        return {name: self._infos.get(name) or TaskInfo(task=name) for name in self._names}
+
     def gate_requests(self) -> list[GateRequest]:
         """The tasks whose gates should run now."""
         self._absorb(self._version)
@@ -117,12 +132,16 @@ class FrontierSampler(BufferedSampler):
     def gate_answer(self, task: str, *, passed: bool, version: int) -> None:
         """Let the gates' answer decide."""
         self._absorb(version)
-        self.judging.gate_answer(self._index[task], passed=passed, version=self._version, name=task)
+        k, before = self._index[task], self.life(task)
+        self.judging.gate_answer(k, passed=passed, version=self._version, name=task)
+        if before == "BROKEN" and self.life(task) == "FRONTIER":
+            self.beliefs.forget(k, HELD_FORGETS)
 
     def held(self) -> dict[str, str]:
         """The tasks in QUARANTINE and BROKEN."""
         state = self.judging.state_of
-        return {self._names[k]: STATES[state[k]] for k in np.flatnonzero(state >= State.QUARANTINE)}
+        held = np.flatnonzero((state == State.QUARANTINE) | (state == State.BROKEN))
+        return {self._names[k]: STATES[state[k]] for k in held}
 
     def life(self, task: str) -> str:
         """The life-cycle state of a task."""
@@ -338,16 +357,7 @@ class FrontierSampler(BufferedSampler):
             "groups_per_plan": self._groups_per_plan,
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state; tasks that are new since then stay in the pool as new ones.
-
-        Raises:
-            ValueError: the state is of another kind or configuration.
-        """
-        mine = {"kind": _KIND, "config": _as_json(asdict(self.config)), "seed": self._seed}
-        if {key: state.get(key) for key in mine} != mine:
-            raise ValueError(f"cannot restore {mine}: the state is of a {state.get('kind')} with {state.get('config')}")
-        self._restore_base(state)
+    def _read(self, state: Mapping[str, Any]) -> None:
         self._names = list(state["names"])
         self._index = {name: k for k, name in enumerate(self._names)}
         self._labels = {kind: {name: k for k, name in enumerate(names)} for kind, names in state["labels"].items()}
@@ -357,20 +367,17 @@ class FrontierSampler(BufferedSampler):
         self._plans = state["plans"]
         self._monitor_credit, self._easy_credit, self._oldest_credit = state["credits"]
         self._groups_per_plan = state["groups_per_plan"]
-        self.add([info for name, info in self._infos.items() if name not in self._index])
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> FrontierSampler:
         """The sampler that made this state.
 
         Raises:
-            ValueError: the state is of another kind.
+            ValueError: the state is of another kind or version.
         """
-        if state.get("kind") != _KIND:
-            raise ValueError(f"this is the state of a {state.get('kind')} sampler, not of a {_KIND} one")
+        check_saved(state, cls(seed=0).state(), settings=False)
         saved: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in state["config"].items()}
-        config = FrontierConfig(**saved)
-        made = cls(seed=state["seed"], config=config)
+        made = cls([TaskInfo(task=name) for name in state["names"]], seed=state["seed"], config=FrontierConfig(**saved))
         made.restore(state)
         return made
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frontier.learners import Learner, make_learner
+from frontier.oracle import OracleSampler
 from frontier.priors import WORLD
 from frontier.protocol import Allocation, AsksForGates, RolloutOutcome, Sampler, TakesGroups, TaskInfo, Verdict
 
@@ -123,6 +124,9 @@ class _Run:
             if iteration and (new := np.flatnonzero(learner.arrives == iteration)).size:
                 self._sampler.add([self._infos[k] for k in new])
             budget = self._gate_runs(iteration)
+            if isinstance(self._sampler, OracleSampler):
+                rates = np.where(self._honest, learner.paid(), np.nan)
+                self._sampler.see({info.task: float(rates[k]) for k, info in enumerate(self._infos)})
             self._start(self._sampler.plan(budget, iteration), iteration)
             self._finish(iteration)
             self._watch(iteration)

@@ -12,14 +12,15 @@ import heapq
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from frontier.protocol import Allocation, RolloutOutcome, TaskInfo
+from frontier.buffered import BufferedSampler, GroupResult
+from frontier.protocol import TaskInfo
 
 __all__ = ["UniformSampler"]
 
 _KIND = "uniform"
 
 
-class UniformSampler:
+class UniformSampler(BufferedSampler):
     """A `Sampler` that treats all tasks alike.
 
     Args:
@@ -33,122 +34,78 @@ class UniformSampler:
     """
 
     def __init__(self, tasks: Iterable[str], *, seed: int, group_size: int = 8, prefix: str = "g") -> None:
+        super().__init__(prefix=prefix)
         pool = list(tasks)
         if len(set(pool)) != len(pool):
             raise ValueError(f"the pool names a task twice: {sorted({task for task in pool if pool.count(task) > 1})}")
         if group_size < 1:
             raise ValueError(f"group_size must be at least 1, got {group_size}")
-        self._seed = seed
-        self._group_size = group_size
-        self._prefix = prefix
+        self._config = {"seed": seed, "group_size": group_size}
         self._rounds: dict[str, int] = {}
         self._queue: dict[str, tuple[int, bytes, str]] = {}
-        """The place of each task: its groups so far, chance, its id."""
+        """The place of each task that is practised: its groups so far, chance, its id."""
         for task in pool:
             self._set(task, 0)
-        self._open: dict[str, _OpenGroup] = {}
-        self._recorded: set[str] = set()
-        self._next_group = 0
 
-    def add(self, tasks: Iterable[TaskInfo]) -> None:
-        """Take new tasks in, at the fewest groups of the old ones."""
-        new = [info.task for info in tasks]
-        if taken := sorted({task for task in new if task in self._rounds or new.count(task) > 1}):
-            raise ValueError(f"the pool has these tasks already: {taken}")
-        floor = min(self._rounds.values(), default=0)
-        for task in new:
-            self._set(task, floor)
+    def _admit(self, infos: list[TaskInfo]) -> None:
+        floor = self._floor()
+        for info in infos:
+            self._set(info.task, floor)
 
-    def plan(self, budget: int, version: int) -> list[Allocation]:
-        """Fill the budget with groups of tasks that have had the fewest."""
-        queue = list(self._queue.values())
-        heapq.heapify(queue)
-        plan: list[Allocation] = []
-        while queue and budget >= self._group_size:
-            rounds, _, task = queue[0]
-            group_id = f"{self._prefix}{self._next_group:06d}"
-            self._next_group += 1
-            self._set(task, rounds + 1)
-            heapq.heapreplace(queue, self._queue[task])
-            self._open[group_id] = _OpenGroup(task, self._group_size)
-            plan.append(Allocation(group_id=group_id, task=task, n=self._group_size))
-            budget -= self._group_size
-        return plan
+    def _leave(self, task: str) -> None:
+        del self._queue[task]
 
-    def record(self, outcome: RolloutOutcome) -> bool:
-        """Count the rollout towards its group, which closes with the last of them."""
-        if outcome.rollout_id in self._recorded:
-            return False
-        group = self._open.get(outcome.group_id)
-        if group is not None and group.task != outcome.task:
-            raise ValueError(
-                f"rollout {outcome.rollout_id} is of task {outcome.task}, its group {outcome.group_id} of {group.task}"
-            )
-        self._recorded.add(outcome.rollout_id)
-        if group is not None:
-            group.missing -= 1
-            if group.missing == 0:
-                del self._open[outcome.group_id]
-        return True
-
-    def record_group(self, group_id: str, *, version: int, passes: int, graded: int, seconds: float = 0.0) -> bool:
-        """Close an open group without any outcome yet; what came of it does not matter here."""
-        group = self._open.get(group_id)
-        if group is None or group.missing != self._group_size:
-            return False
-        del self._open[group_id]
-        return True
+    def _come_back(self, task: str) -> None:
+        self._set(task, self._floor())
 
     def cancel(self, group_id: str) -> None:
         """Close the group; a group without any outcome no longer counts as practice of its task."""
-        group = self._open.pop(group_id, None)
-        if group is not None and group.missing == self._group_size and group.task in self._rounds:
+        group = self._open.get(group_id)
+        if group is not None and not group.seen and group.task in self._queue:
             self._set(group.task, self._rounds[group.task] - 1)
+        super().cancel(group_id)
 
-    @property
-    def in_flight(self) -> dict[str, int]:
-        """Rollouts that are still missing, by open group."""
-        return {group_id: group.missing for group_id, group in self._open.items()}
+    def _infos_known(self) -> dict[str, TaskInfo]:
+        return {task: TaskInfo(task=task) for task in self._rounds}
+
+    def _knows(self, task: str) -> bool:
+        return task in self._rounds
+
+    def _digest(self, results: list[GroupResult], version: int) -> None:
+        """What came of the groups does not matter here."""
+
+    def _choose(self, budget: int, version: int) -> list[tuple[str, int]]:
+        n = self._config["group_size"]
+        queue = list(self._queue.values())
+        heapq.heapify(queue)
+        chosen: list[tuple[str, int]] = []
+        while queue and budget >= n:
+            rounds, _, task = queue[0]
+            self._set(task, rounds + 1)
+            heapq.heapreplace(queue, self._queue[task])
+            chosen.append((task, n))
+            budget -= n
+        return chosen
 
     def state(self) -> dict[str, Any]:
         """Everything it knows, as JSON data."""
-        return {
+        return self._base_state() | {
             "kind": _KIND,
-            "seed": self._seed,
-            "group_size": self._group_size,
-            "next_group": self._next_group,
+            "config": dict(self._config),
             "rounds": dict(self._rounds),
-            "open": {group_id: [group.task, group.missing] for group_id, group in self._open.items()},
-            "recorded": sorted(self._recorded),
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state. Tasks that are new since then join at the fewest groups of the old ones.
+    def _read(self, state: Mapping[str, Any]) -> None:
+        self._rounds, self._queue = {}, {}
+        for task, rounds in state["rounds"].items():
+            self._set(task, rounds)
+        for task in self._retired:
+            del self._queue[task]
 
-        Raises:
-            ValueError: the state is not of a uniform sampler with this seed and group size.
-        """
-        mine = {"kind": _KIND, "seed": self._seed, "group_size": self._group_size}
-        saved = {key: state.get(key) for key in mine}
-        if saved != mine:
-            raise ValueError(f"cannot restore a sampler {mine} from the state of {saved}; keep the run's settings")
-        known = {task: state["rounds"][task] for task in self._rounds if task in state["rounds"]}
-        floor = min(known.values(), default=0)
-        for task in self._rounds:
-            self._set(task, known.get(task, floor))
-        self._open = {group_id: _OpenGroup(task, missing) for group_id, (task, missing) in state["open"].items()}
-        self._recorded = set(state["recorded"])
-        self._next_group = state["next_group"]
+    def _floor(self) -> int:
+        return min((rounds for rounds, _, _ in self._queue.values()), default=0)
 
     def _set(self, task: str, rounds: int) -> None:
-        chance = hashlib.blake2b(f"{self._seed}:{rounds}:{task}".encode(), digest_size=8).digest()
+        chance = hashlib.blake2b(f"{self._config['seed']}:{rounds}:{task}".encode(), digest_size=8).digest()
         self._rounds[task] = rounds
         self._queue[task] = (rounds, chance, task)
-
-
-class _OpenGroup:
-    __slots__ = ("missing", "task")
-
-    def __init__(self, task: str, missing: int) -> None:
-        self.task = task
-        self.missing = missing

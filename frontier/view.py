@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from frontier.lifecycle import STATES
+from frontier.lifecycle import STATES, State
 from frontier.sampler import FrontierSampler
 
 __all__ = ["UNCERTAINTY_EDGES", "frontier_map"]
@@ -17,18 +17,19 @@ UNCERTAINTY_EDGES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.5)
 
 
 def frontier_map(sampler: FrontierSampler) -> dict[str, Any]:
-    """Everything that the map shows, as JSON data.
+    """Everything that the map shows of the tasks in the pool, as JSON data; retired ones are left out.
 
     Returns:
         `version`; `states`: life-cycle state -> tasks; `grid`: [uncertainty, from certain][success, from 0] tasks;
         `cells`: per cell its tasks, states, mean success and drift in logits; `tasks`: per task its cell, state,
         success, uncertainty, groups and probability of a broken check; `held`; `refill`: a sentence or None.
     """
-    mean, strength = sampler.beliefs.predict(sampler.version)
+    here = np.flatnonzero(sampler.judging.state_of != State.RETIRED)
+    mean, strength = sampler.beliefs.predict(sampler.version, here)
     deviation = np.sqrt(mean * (1 - mean) / (strength + 1))
-    state = sampler.judging.state_of
-    cell = sampler.beliefs.tasks["cell"]
-    groups, doubt = sampler.judging.tasks["groups"], sampler.judging.doubt
+    state = sampler.judging.state_of[here]
+    cell = sampler.beliefs.tasks["cell"][here]
+    groups, doubt = sampler.judging.tasks["groups"][here], sampler.judging.doubt[here]
     grid, _, _ = np.histogram2d(
         deviation, mean, bins=[np.array(UNCERTAINTY_EDGES), np.linspace(0, 1, SUCCESS_BINS + 1)]
     )
@@ -45,6 +46,8 @@ def frontier_map(sampler: FrontierSampler) -> dict[str, Any]:
                 "states": _counts(state[inside]),
             }
         )
+    pool = sampler.tasks
+    names = [pool[k] for k in here]
     tasks = [
         {
             "task": name,
@@ -55,7 +58,7 @@ def frontier_map(sampler: FrontierSampler) -> dict[str, Any]:
             "groups": int(groups[k]),
             "doubt": float(doubt[k]),
         }
-        for k, name in enumerate(sampler.tasks)
+        for k, name in enumerate(names)
     ]
     return {
         "version": sampler.version,
@@ -71,4 +74,4 @@ def frontier_map(sampler: FrontierSampler) -> dict[str, Any]:
 
 
 def _counts(state: Any) -> dict[str, int]:
-    return {name: int((state == code).sum()) for code, name in enumerate(STATES)}
+    return {name: int((state == code).sum()) for code, name in enumerate(STATES) if code != State.RETIRED}

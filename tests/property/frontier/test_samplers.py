@@ -8,16 +8,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontier import FrontierConfig, FrontierSampler, RolloutOutcome, Sampler, TakesGroups, TaskInfo, Verdict
+from frontier import (
+    Allocation,
+    FrontierConfig,
+    FrontierSampler,
+    RolloutOutcome,
+    Sampler,
+    TakesGroups,
+    TaskInfo,
+    Verdict,
+)
 from tests.support.sampling import MAKERS, outcome, play, pool
 
 VERDICTS: st.SearchStrategy[Verdict] = st.sampled_from(("pass", "fail", "infra_error"))
 ALL = pytest.mark.parametrize("kind", list(MAKERS))
-OURS_TO_THEM = pytest.mark.parametrize("kind", ["band", "ema_gaussian", "frontier"])
+LEARNING = pytest.mark.parametrize("kind", ["band", "ema_gaussian", "frontier"])
 
 
 @ALL
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 9), st.integers(0, 99), st.lists(st.integers(0, 60), max_size=8), st.data())
 def test_budget_is_never_exceeded(kind: str, size: int, seed: int, budgets: list[int], data: st.DataObject) -> None:
     sampler = MAKERS[kind](pool(size), seed)
@@ -35,8 +44,8 @@ def test_budget_is_never_exceeded(kind: str, size: int, seed: int, budgets: list
                 sampler.record(outcome(allocation, k, data.draw(VERDICTS), version=version))
 
 
-@OURS_TO_THEM
-@settings(max_examples=30)
+@ALL
+@settings(max_examples=30, deadline=None)
 @given(st.integers(1, 9), st.integers(0, 99), st.data())
 def test_record_is_idempotent_and_blind_to_order(kind: str, size: int, seed: int, data: st.DataObject) -> None:
     one, other = MAKERS[kind](pool(size), seed), MAKERS[kind](pool(size), seed)
@@ -57,8 +66,8 @@ def test_record_is_idempotent_and_blind_to_order(kind: str, size: int, seed: int
         assert one.state() == other.state()
 
 
-@OURS_TO_THEM
-@settings(max_examples=20)
+@ALL
+@settings(max_examples=20, deadline=None)
 @given(st.data(), st.integers(0, 99))
 def test_a_whole_group_says_the_same_as_its_rollouts(kind: str, data: st.DataObject, seed: int) -> None:
     one, whole = MAKERS[kind](pool(5), seed), MAKERS[kind](pool(5), seed)
@@ -78,7 +87,7 @@ def test_a_whole_group_says_the_same_as_its_rollouts(kind: str, data: st.DataObj
 
 
 @ALL
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(st.data(), st.integers(0, 7), st.integers(0, 99))
 def test_restore_is_exact_at_every_point(kind: str, data: st.DataObject, size: int, seed: int) -> None:
     straight, restored = MAKERS[kind](pool(size), seed), MAKERS[kind](pool(size), seed)
@@ -88,7 +97,7 @@ def test_restore_is_exact_at_every_point(kind: str, data: st.DataObject, size: i
         fresh = MAKERS[kind](pool(size), seed)
         fresh.restore(json.loads(json.dumps(restored.state())))
         restored = fresh
-        call = data.draw(st.sampled_from(["plan", "record", "cancel"]))
+        call = data.draw(st.sampled_from(["plan", "record", "cancel", "retire"]))
         if call == "plan":
             budget = data.draw(st.integers(0, 20))
             plan = straight.plan(budget, version)
@@ -98,11 +107,121 @@ def test_restore_is_exact_at_every_point(kind: str, data: st.DataObject, size: i
         elif call == "record":
             for news in data.draw(st.lists(st.sampled_from(pending), max_size=20)) if pending else []:
                 assert straight.record(news) == restored.record(news)
+        elif call == "retire":
+            if size:
+                task = f"task-{data.draw(st.integers(0, size - 1))}"
+                straight.retire(task)
+                restored.retire(task)
         elif groups:
             group = data.draw(st.sampled_from(groups))
             straight.cancel(group)
             restored.cancel(group)
     assert straight.state() == restored.state()
+
+
+@ALL
+@settings(max_examples=30, deadline=None)
+@given(st.data(), st.integers(1, 6), st.integers(0, 99))
+def test_a_retired_task_is_never_planned_again(kind: str, data: st.DataObject, size: int, seed: int) -> None:
+    sampler = MAKERS[kind](pool(size), seed)
+    gone: set[str] = set()
+    pending: list[RolloutOutcome] = []
+    for version in range(data.draw(st.integers(1, 12))):
+        if data.draw(st.booleans()):
+            task = f"task-{data.draw(st.integers(0, size - 1))}"
+            sampler.retire(task)
+            gone.add(task)
+            state = sampler.state()
+            assert task not in {saved[1] for saved in state["open"].values()}, "its groups in flight are cancelled"
+            sampler.retire(task)
+            assert sampler.state() == state, "retiring twice changes nothing"
+        plan = sampler.plan(data.draw(st.integers(0, 30)), version)
+        assert gone.isdisjoint(allocation.task for allocation in plan)
+        assert not (plan and len(gone) == size)
+        pending += [outcome(g, k, data.draw(VERDICTS), version=version) for g in plan for k in range(g.n)]
+        for news in data.draw(st.lists(st.sampled_from(pending), max_size=10)) if pending else []:
+            sampler.record(news)
+    if gone:
+        back = min(gone)
+        sampler.add([TaskInfo(task=back)])
+        with pytest.raises(ValueError, match=f"already: {back}"):
+            sampler.add([TaskInfo(task=back)])
+        planned = {a.task for version in range(100, 300) for a in _played(sampler, version)}
+        assert back in planned
+        assert planned.isdisjoint(gone - {back})
+
+
+def _played(sampler: Sampler, version: int) -> list[Allocation]:
+    plan = sampler.plan(16, version)
+    play(sampler, plan, lambda task, n: n // 2, version=version)
+    return plan
+
+
+@ALL
+def test_a_task_that_was_never_there_cannot_be_retired(kind: str) -> None:
+    with pytest.raises(ValueError, match="never in the pool"):
+        MAKERS[kind](pool(2), 0).retire("task-9")
+
+
+@ALL
+def test_tasks_that_only_the_state_has_are_retired_and_new_ones_join(kind: str) -> None:
+    old = MAKERS[kind](pool(6), 0)
+    in_flight = old.plan(24, 0)
+    assert "task-5" in {allocation.task for allocation in in_flight}
+    now = MAKERS[kind]([*pool(5), TaskInfo(task="new")], 0)
+    now.restore(json.loads(json.dumps(old.state())))
+    state = now.state()
+    assert state["retired"] == ["task-5"]
+    assert "task-5" not in {saved[1] for saved in state["open"].values()}
+    play(now, [group for group in in_flight if group.task != "task-5"], lambda task, n: n // 2)
+    planned = {allocation.task for version in range(1, 40) for allocation in _played(now, version)}
+    assert planned == {*(f"task-{k}" for k in range(5)), "new"}
+
+
+@ALL
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 5), st.integers(0, 99), st.integers(2, 40))
+def test_remembered_rollouts_are_bounded_by_groups_in_flight(kind: str, size: int, seed: int, plans: int) -> None:
+    """However long a run is: ids of closed groups are forgotten, and those of cancelled ones after a while."""
+    sampler = MAKERS[kind](pool(size), seed)
+    for version in range(plans):
+        plan = sampler.plan(24, version * 30)
+        play(sampler, plan[1:], lambda task, n: n // 2, version=version)
+        if plan:
+            sampler.record(outcome(plan[0], 0, version=version))
+            sampler.cancel(plan[0].group_id)
+        state = sampler.state()
+        remembered = [saved[-1] for part in ("open", "ended") for saved in state[part].values()]
+        assert len(remembered) <= 4, "nothing is in flight, and three plans ago is too late to be news"
+        assert sum(map(len, remembered)) <= 4 * 24
+        assert len(state["news"]) <= len(plan)
+
+
+@ALL
+def test_a_state_of_another_version_ends_in_one_clear_message(kind: str) -> None:
+    sampler = MAKERS[kind](pool(3), 0)
+    sampler.plan(16, 0)
+    saved = json.loads(json.dumps(sampler.state()))
+    places = [("next_group",), ("config", next(iter(saved["config"])))]
+    if kind == "frontier":
+        places += [("judging", "tasks", "answers"), ("beliefs", "cells", "drift", "data")]
+    for place in places:
+        old = json.loads(json.dumps(saved))
+        inside = old
+        for name in place[:-1]:
+            inside = inside[name]
+        del inside[place[-1]]
+        fresh = MAKERS[kind](pool(3), 0)
+        before = fresh.state()
+        with pytest.raises(ValueError, match=rf"has no {'.'.join(place)}, .*older version; start the run anew"):
+            fresh.restore(old)
+        assert fresh.state() == before, "a refused state changes nothing"
+        if kind == "frontier":
+            with pytest.raises(ValueError, match=rf"has no {'.'.join(place)}, "):
+                FrontierSampler.from_state(old)
+    with pytest.raises(ValueError, match="has surprise, which this version does not know; start the run anew"):
+        MAKERS[kind](pool(3), 0).restore(saved | {"surprise": 1})
+    MAKERS[kind](pool(3), 0).restore(saved)
 
 
 @ALL
@@ -147,7 +266,7 @@ def test_equal_seeds_give_equal_plans(kind: str) -> None:
     assert plans(1) != plans(2)
 
 
-@OURS_TO_THEM
+@LEARNING
 def test_all_infra_batches_change_nothing(kind: str) -> None:
     sampler = MAKERS[kind](pool(6), 0)
     plan = sampler.plan(16, 0)
@@ -227,7 +346,7 @@ def test_new_tasks_join(kind: str) -> None:
     assert "late" in seen
 
 
-@OURS_TO_THEM
+@ALL
 def test_late_outcomes_of_cancelled_groups_count(kind: str) -> None:
     sampler = MAKERS[kind](pool(1), 0)
     (group, *_) = sampler.plan(4, 0)
@@ -239,11 +358,13 @@ def test_late_outcomes_of_cancelled_groups_count(kind: str) -> None:
     assert not sampler.record(outcome(group, 1, "pass", version=0)), "too late to be news"
 
 
-@OURS_TO_THEM
+@ALL
 def test_a_state_of_another_configuration_is_refused(kind: str) -> None:
     sampler = MAKERS[kind](pool(2), 0)
     with pytest.raises(ValueError, match="cannot restore"):
-        sampler.restore(MAKERS["uniform"](pool(2), 0).state())
+        sampler.restore(MAKERS["band" if kind == "uniform" else "uniform"](pool(2), 0).state())
+    with pytest.raises(ValueError, match=r"seed is 1 in the saved state and 0 here; keep the run's settings"):
+        sampler.restore(MAKERS[kind](pool(2), 1).state())
     other = outcome(sampler.plan(4, 0)[0], 0)
     wrong = "task-1" if other.task == "task-0" else "task-0"
     with pytest.raises(ValueError, match=f"of {other.task}"):
