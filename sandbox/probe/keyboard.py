@@ -6,6 +6,9 @@ binding is kept until its keycode is needed for another symbol: an application a
 which may be later than when the key was sent, so changing a map under unread keys would change the text.
 
 A text with more new symbols than spare keycodes is typed in pieces, each piece given time to be read.
+
+Some applications do not do at once what Enter, Tab and chords do, or take letters beyond the basic plane (emoji)
+another way than others; there the application is waited for, so that nothing overtakes anything (see `receipt`).
 """
 
 from __future__ import annotations
@@ -18,10 +21,13 @@ from typing import Any
 from Xlib import X
 
 from sandbox.keys import keysym
+from sandbox.probe.receipt import Receipt
 
 __all__ = ["KEY_GAP_S", "Keyboard"]
 
 CONTROL_KEYS = {"\n": "enter", "\t": "tab"}
+FIRST_BEYOND_BASIC_PLANE = 0x0101_0000
+"""The keysym of U+10000; that of any later character is larger."""
 REBIND_QUIET_S = 0.25
 """Time for applications to read what was typed before keycodes change their meaning."""
 BIND_SETTLE_S = 0.04
@@ -39,11 +45,13 @@ class Keyboard:
 
     def __init__(self, connection: Any) -> None:
         self._display = connection
+        self._receipt = Receipt(connection)
         info = connection.display.info
         self._min, self._count = info.min_keycode, info.max_keycode - info.min_keycode + 1
         self._bound: dict[int, int] = {}  # keysym -> spare keycode, least recently used first
         self._spare: list[int] = []
         self._last_typed = 0.0
+        self._pressed = False  # keys, since text was last typed
         self._width = 0
         self._map: dict[int, tuple[int, bool]] = {}
         self._down: dict[str, tuple[int, bool]] = {}  # the keys that are held, whatever the layout becomes meanwhile
@@ -91,6 +99,7 @@ class Keyboard:
         if shifted:
             self._event(X.KeyRelease, self._shift())
         self._display.sync()
+        self._pressed = True
 
     @contextmanager
     def held(self, names: Sequence[str]) -> Iterator[None]:
@@ -122,10 +131,20 @@ class Keyboard:
         if lock:
             self._tap(self._code(keysym("capslock"))[0])
         try:
-            for piece in self._pieces(text):
-                self._bind(piece)
-                for symbol in piece:
-                    self._type_symbol(symbol)
+            controls = {keysym(name) for name in CONTROL_KEYS.values()}
+            with self._receipt.asking():
+                if self._pressed:
+                    self._receipt.wait()
+                    self._pressed = False
+                for piece in self._pieces(text):
+                    self._bind(piece)
+                    for symbol in piece:
+                        beyond = symbol >= FIRST_BEYOND_BASIC_PLANE
+                        if beyond:
+                            self._receipt.wait()
+                        self._type_symbol(symbol)
+                        if beyond or symbol in controls:
+                            self._receipt.wait()
         finally:
             if lock:
                 self._tap(self._code(keysym("capslock"))[0])
