@@ -114,7 +114,7 @@ class Spawner:
         argv += [f"{self._config['width']}x{self._config['height']}x24", "-dpi", str(self._config["dpi"])]
         argv += ["-fbdir", FRAMEBUFFER_DIR, "-nolisten", "tcp", "-nolisten", "local", "-ac", "-noreset"]
         argv += ["-s", "0", "-maxclients", "512"]
-        argv += ["-extension", "GLX"]  # Mesa in every X server: a third of a small desktop's memory, for programs in 3D
+        argv += ["-extension", "GLX"]  # Mesa in every X server: a quarter of a desktop's memory, for programs in 3D
         self._xserver = self._starter.start("xserver", argv, self._config["env"]["root"], "/")
         os.close(ready_w)
         ready = b""
