@@ -11,6 +11,7 @@ import typer
 
 from cli.command import Json, command
 from cli.errors import FAILED
+from cli.hubs import HubOption, lender
 from cli.output import MARKS, Output
 from cli.workspace import OUTCOME_MARKS, FoundTask, Workspace, open_workspace
 
@@ -49,6 +50,7 @@ def run(
         Path | None, typer.Option(help="Harness (TOML) that the actor works under.", show_default=False)
     ] = None,
     desktops: Annotated[int, typer.Option(min=1, help="Desktops used at once.")] = 2,
+    hub: HubOption = "",
     json: Json = False,
 ) -> None:
     """Let an actor attempt a task on fresh desktops, and keep the episodes.
@@ -65,8 +67,11 @@ def run(
         found = work.find(task)
         policy = _policy(actor, found, base_url=base_url, model=model)
         work.keep(found)
-        ensure_image(output, work.home, found.bundle.task.desktop.profile)
-        done = asyncio.run(_run(work, output, found, policy, recipe, attempts=attempts, seed=seed, limit=desktops))
+        if not hub:
+            ensure_image(output, work.home, found.bundle.task.desktop.profile)
+        done = asyncio.run(
+            _run(work, output, found, policy, recipe, attempts=attempts, seed=seed, limit=desktops, hub_at=hub)
+        )
     output.result(
         {"episodes": [trajectory.model_dump(mode="json", exclude={"turns"}) for trajectory in done]},
         *[_line(trajectory, found.bundle.task.name) for trajectory in done],
@@ -86,11 +91,9 @@ async def _run(
     attempts: int,
     seed: int,
     limit: int,
+    hub_at: str,
 ) -> list[Trajectory]:
     from evals.rollouts import Rollout, run_rollouts
-    from sandbox.backends.local import LocalBackend
-    from sandbox.hub import Hub
-    from sandbox.image import ImageCache
     from verigen.runner import TaskRunner
 
     group_id = f"cli-{uuid.uuid4().hex[:8]}"
@@ -108,10 +111,9 @@ async def _run(
         )
         for number in range(attempts)
     ]
-    backend = LocalBackend(ImageCache(work.home.images), work.home.run)
     try:
         with output.progress(f"{policy.name} at {found.bundle.task.name}", total=attempts) as progress:
-            async with Hub(backend, capacity=min(limit, attempts)) as hub:
+            async with lender(work.home, hub_at, desktops=min(limit, attempts)) as hub:
                 return await run_rollouts(
                     rollouts,
                     hub,

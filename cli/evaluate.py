@@ -10,6 +10,7 @@ import typer
 
 from cli.command import Json, command
 from cli.errors import FAILED
+from cli.hubs import HubOption, lender
 from cli.output import MARKS, Output, table
 from cli.workspace import Workspace, named_split, open_workspace
 
@@ -40,6 +41,7 @@ def register(app: typer.Typer) -> None:
             "frontdesk eval my-run": "the newest policy of a run, on held-out tasks",
             "frontdesk eval my-run --against my-run:warm": "compared with what practice started from",
             "frontdesk eval my-run --black": "shown black screens",
+            "frontdesk eval my-run --hub 127.0.0.1:7411": "on the desktops of a hub that runs",
         },
     )(evaluate)
 
@@ -53,6 +55,7 @@ def evaluate(
         Path | None, typer.Option(help="Run file whose harness is used; a small policy's unless given.")
     ] = None,
     desktops: Annotated[int, typer.Option(min=1, help="Desktops at once.")] = 4,
+    hub: HubOption = "",
     black: Annotated[bool, typer.Option("--black", help="Show the policy black screens, as a control.")] = False,
     baselines: Annotated[bool, typer.Option(help="Also run those that do nothing, refuse, or act at random.")] = True,
     seed: Annotated[int, typer.Option(help="Seed of sampling.")] = 0,
@@ -73,7 +76,18 @@ def evaluate(
         policies = {name: _directory(work, name) for name in dict.fromkeys((policy, against)) if name}
         tasks = _tasks(work, split, limit)
         trajectories = asyncio.run(
-            _run(output, work, policies, tasks, harness, desktops=desktops, black=black, baselines=baselines, seed=seed)
+            _run(
+                output,
+                work,
+                policies,
+                tasks,
+                harness,
+                desktops=desktops,
+                hub_at=hub,
+                black=black,
+                baselines=baselines,
+                seed=seed,
+            )
         )
     skills = {task.id: task.skills for task in tasks}
     apps = {task.id: task.apps for task in tasks}
@@ -106,20 +120,18 @@ async def _run(
     harness: Harness,
     *,
     desktops: int,
+    hub_at: str,
     black: bool,
     baselines: bool,
     seed: int,
 ) -> list[Trajectory]:
-    from sandbox.backends.local import LocalBackend
-    from sandbox.hub import Hub
-    from sandbox.image import ImageCache
     from trainer.engine_process import start_engine
     from trainer.evaluate import baseline_rollouts, policy_identity, policy_rollouts, run_all
     from trainer.session import read_format
 
     trajectories: list[Trajectory] = []
     total = len(tasks) * (2 * len(policies) + len(BASELINES) * baselines)
-    async with Hub(LocalBackend(ImageCache(work.home.images), work.home.run), capacity=desktops) as hub:
+    async with lender(work.home, hub_at, desktops=desktops) as hub:
         with output.progress("Evaluating", total=total) as progress:
 
             async def run(rollouts: list[Rollout]) -> None:

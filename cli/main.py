@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 
-from cli import bench, desk, dialects, doctor, episodes, evaluate, gc, image, quickstart, synth, tasks, train
+from cli import bench, desk, dialects, doctor, episodes, evaluate, gc, hub, image, quickstart, synth, tasks, train
 from cli.command import root_group
 from cli.errors import BAD_INPUT, INTERRUPTED, Failure, explain
 from cli.output import Output
@@ -34,6 +34,7 @@ app = root_group(
         "quickstart",
         "image",
         "desk",
+        "hub",
         "synth",
         "tasks",
         "train",
@@ -48,6 +49,7 @@ doctor.register(app)
 quickstart.register(app)
 app.add_typer(image.app, name="image", rich_help_panel="Desktops")
 app.add_typer(desk.app, name="desk", rich_help_panel="Desktops")
+app.add_typer(hub.app, name="hub", rich_help_panel="Desktops")
 synth.register(app)
 app.add_typer(tasks.app, name="tasks", rich_help_panel="Tasks and episodes")
 train.register(app)

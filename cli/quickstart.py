@@ -14,6 +14,7 @@ import typer
 from cli.command import Json, command
 from cli.doctor import show_findings
 from cli.errors import FAILED
+from cli.hubs import lender
 from cli.output import MARKS, Output, table
 from cli.workspace import OUTCOME_MARKS, Workspace, open_workspace
 
@@ -139,9 +140,6 @@ async def _run(
     work: Workspace, plan: list[Rollout], at_once: int, progress: Progress, names: dict[str, str]
 ) -> list[Trajectory]:
     from evals.rollouts import run_rollouts
-    from sandbox.backends.local import LocalBackend
-    from sandbox.hub import Hub
-    from sandbox.image import ImageCache
 
     width = max(map(len, names.values()))
 
@@ -155,8 +153,7 @@ async def _run(
         task = names[trajectory.task_id]
         progress.finished(f"{mark} {task:<{width}}  {trajectory.actor:<17}  {trajectory.outcome:<11}  {took}")
 
-    backend = LocalBackend(ImageCache(work.home.images), work.home.run)
-    async with Hub(backend, capacity=at_once) as hub:
+    async with lender(work.home, desktops=at_once) as hub:
         return await run_rollouts(plan, hub, work.trajectories, work.blobs, limit=at_once, on_end=tell)
 
 

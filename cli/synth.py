@@ -9,6 +9,7 @@ import typer
 
 from cli.command import Json, command
 from cli.errors import FAILED
+from cli.hubs import lender
 from cli.output import MARKS, Output, table
 from cli.workspace import Workspace, named_split, open_workspace
 
@@ -131,9 +132,6 @@ async def _synth(
     count: int,
     num_desktops: int,
 ) -> None:
-    from sandbox.backends.local import LocalBackend
-    from sandbox.hub import Hub
-    from sandbox.image import ImageCache
     from verigen.bundle import parse_bundle
     from verigen.packs import content_key
     from verigen.sets import read_sets
@@ -141,7 +139,7 @@ async def _synth(
 
     known = {content_key(task.bundle) for task in read_sets()}
     known |= {content_key(parse_bundle(row.document)) for row in work.catalog.bundles()}
-    async with Hub(LocalBackend(ImageCache(work.home.images), work.home.run), capacity=num_desktops) as hub:
+    async with lender(work.home, desktops=num_desktops) as hub:
         with output.progress("Making tasks", total=count) as progress:
             await synthesise(
                 packs,
@@ -161,16 +159,13 @@ async def _ship(
     output: Output, work: Workspace, packs: list[SkillPack], ledger: Ledger, digest: str, *, num_desktops: int
 ) -> int:
     """Make what the shipped set lacks, and say how many proposals of this ledger that takes."""
-    from sandbox.backends.local import LocalBackend
-    from sandbox.hub import Hub
-    from sandbox.image import ImageCache
     from verigen.sets import read_sets
     from verigen.ship import quotas, ship
     from verigen.synth import Gates
 
     mine = {entry.bundle.id for entry in ledger.entries.values()}
     missing = sum(quotas(packs).values()) - sum(task.bundle.id not in mine for task in read_sets())
-    async with Hub(LocalBackend(ImageCache(work.home.images), work.home.run), capacity=num_desktops) as hub:
+    async with lender(work.home, desktops=num_desktops) as hub:
         with output.progress("Making the shipped set", total=missing) as progress:
             await ship(
                 packs,

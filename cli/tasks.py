@@ -11,6 +11,7 @@ import typer
 
 from cli.command import Json, command, group
 from cli.errors import FAILED
+from cli.hubs import lender
 from cli.output import MARKS, Mark, Output, age, facts, table
 from cli.tasks_stats import register as register_stats
 from cli.workspace import FoundTask, Workspace, named_split, open_workspace
@@ -200,15 +201,12 @@ async def _verify(
     force: bool,
     num_desktops: int,
 ) -> list[Proof]:
-    from sandbox.backends.local import LocalBackend
-    from sandbox.hub import Hub
-    from sandbox.image import ImageCache
     from verigen.packs import own_split
     from verigen.synth import PAUSES_S
     from verigen.verify import verify as run_gates
 
     proofs = []
-    async with Hub(LocalBackend(ImageCache(work.home.images), work.home.run), capacity=num_desktops) as hub:
+    async with lender(work.home, desktops=num_desktops) as hub:
         for task in chosen:
             name = task.bundle.task.name
             work.keep(task)

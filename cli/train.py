@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.command import Json, command
+from cli.hubs import HubOption, lender
 from cli.output import MARKS, Output, age, facts
 from cli.training_view import TrainingView
 from cli.workspace import Workspace, open_workspace
@@ -45,6 +46,7 @@ def train(
     shuffle_rewards: Annotated[
         bool, typer.Option("--shuffle-rewards", help="Deal each update's rewards out at random, as a control.")
     ] = False,
+    hub: HubOption = "",
     json: Json = False,
 ) -> None:
     """Train a policy by online reinforcement on real desktops.
@@ -69,7 +71,7 @@ def train(
             return
         begun = time.monotonic()
         with TrainingView(output.err) as view:
-            last = asyncio.run(_train(output, work, config, tasks, root, view, shuffle=shuffle_rewards))
+            last = asyncio.run(_train(output, work, config, tasks, root, view, shuffle=shuffle_rewards, hub_at=hub))
     took = time.monotonic() - begun
     output.result(
         {"run": name, "checkpoint": last, "directory": root, "seconds": round(took, 1)},
@@ -102,18 +104,15 @@ async def _train(
     view: TrainingView,
     *,
     shuffle: bool,
+    hub_at: str,
 ) -> Path:
     from cli.image import ensure_image
-    from sandbox.backends.local import LocalBackend
-    from sandbox.hub import Hub
-    from sandbox.image import ImageCache
     from trainer.session import Session
     from verigen.packs import load_packs
 
-    for profile in sorted({task.bundle.task.desktop.profile for task in tasks}):
+    for profile in () if hub_at else sorted({task.bundle.task.desktop.profile for task in tasks}):
         await asyncio.to_thread(ensure_image, output, work.home, profile)
-    backend = LocalBackend(ImageCache(work.home.images), work.home.run)
-    async with Hub(backend, capacity=config.desktops) as hub:
+    async with lender(work.home, hub_at, desktops=config.desktops) as hub:
         session = Session(
             config=config,
             tasks=tasks,

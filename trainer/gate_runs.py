@@ -19,7 +19,7 @@ from typing import Protocol
 from agent.errors import GraderFailed
 from frontier import AsksForGates, Sampler
 from sandbox.errors import DesktopError
-from sandbox.hub import Hub
+from sandbox.hub import Lender
 from store import Catalog
 from trainer.tasks import TrainingTask
 from verigen.assets import MemoryAssets
@@ -114,7 +114,7 @@ class GateRuns:
         return {"gates_rerun": self.answered, "tasks_held": self.held}
 
 
-def prover_of(hub: Hub, catalog: Catalog | None) -> Prover:
+def prover_of(hub: Lender, catalog: Catalog | None) -> Prover:
     """Gates on the desktops of a hub; a proof that settles the matter is kept in the place of the one before."""
 
     async def prove(task: TrainingTask) -> Proof:

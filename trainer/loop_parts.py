@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from agent.engines.protocol import Weights
 from evals.rollouts import Rollout, run_rollouts
-from sandbox.hub import Hub
+from sandbox.hub import Lender
 from store import BlobStore, Trajectory, TrajectoryStore
 from trainer.learner_process import Weighed
 
@@ -57,7 +57,7 @@ class Saved:
     gates_rerun: int = 0
 
 
-def desktops_of(hub: Hub, store: TrajectoryStore, blobs: BlobStore) -> Desktops:
+def desktops_of(hub: Lender, store: TrajectoryStore, blobs: BlobStore) -> Desktops:
     """Attempts on the desktops of a hub, whose capacity bounds how many run at once."""
 
     async def run(rollouts: Sequence[Rollout], on_end: Callable[[Rollout, Trajectory, bool], None]) -> list[Trajectory]:

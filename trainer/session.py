@@ -17,7 +17,7 @@ from typing import Any
 from agent.engines.qwen3vl.checkpoint import load_policy
 from agent.engines.tokens import CompactFormat, ImagePlan, PolicyFormat, Vocabulary
 from frontier import FrontierSampler, Sampler
-from sandbox.hub import Hub
+from sandbox.hub import Lender
 from store import BlobStore, Catalog, Trajectory, TrajectoryStore
 from trainer.checkpoints import CheckpointStore
 from trainer.config import RunConfig
@@ -60,7 +60,7 @@ class Session:
     tasks: Sequence[TrainingTask]
     root: Path
     """The run's directory."""
-    hub: Hub
+    hub: Lender
     store: TrajectoryStore
     blobs: BlobStore
     blobs_at: Path
