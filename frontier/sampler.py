@@ -113,7 +113,7 @@ class FrontierSampler(BufferedSampler):
         self._infos |= {info.task: info for info in infos}
 
     def _leave(self, task: str) -> None:
-        del self._infos[task]
+        self._infos.pop(task, None)
         self.judging.retire(self._index[task], self._version, task)
 
     def _come_back(self, task: str) -> None:

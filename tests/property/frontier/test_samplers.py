@@ -166,7 +166,7 @@ def test_a_task_that_was_never_there_cannot_be_retired(kind: str) -> None:
 @ALL
 def test_tasks_that_only_the_state_has_are_retired_and_new_ones_join(kind: str) -> None:
     old = MAKERS[kind](pool(6), 0)
-    in_flight = old.plan(24, 0)
+    in_flight = old.plan(96, 0)
     assert "task-5" in {allocation.task for allocation in in_flight}
     now = MAKERS[kind]([*pool(5), TaskInfo(task="new")], 0)
     now.restore(json.loads(json.dumps(old.state())))

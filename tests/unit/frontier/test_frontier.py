@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from frontier import Event, FrontierConfig, FrontierSampler, TaskInfo
+from frontier.view import frontier_map
 from tests.support.sampling import outcome, play, pool
 
 CELLS = 4
@@ -173,6 +174,83 @@ def test_held_tasks_get_no_rollouts_and_wrongly_held_ones_come_back() -> None:
         sampler.gate_answer(task, passed=True, version=version)
 
 
+def doubted(config: FrontierConfig) -> tuple[FrontierSampler, str, int]:
+    """A sampler with a task in QUARANTINE, and the version then."""
+    sampler = FrontierSampler(pool(12), seed=0, config=config)
+    version = 0
+    while not sampler.held():
+        play(sampler, sampler.plan(48, version), lambda task, n: n // 2, version=version)
+        version += 1
+        sampler.plan(0, version)
+    return sampler, next(iter(sampler.held())), version
+
+
+@pytest.mark.parametrize(("base", "passes_needed"), [((1.0, 25.0), 1), ((15.0, 25.0), 3)])
+def test_where_broken_tasks_are_common_a_pass_must_be_confirmed(base: tuple[float, float], passes_needed: int) -> None:
+    """After one failure of the gates: how many passes free the task, and each is asked for at once."""
+    sampler, task, version = doubted(FrontierConfig(doubt_base=base, doubt_threshold=0.9))
+    sampler.gate_answer(task, passed=False, version=version)
+    assert sampler.held()[task] == "BROKEN"
+    version += sampler.config.recheck_after
+    sampler.plan(0, version)
+    before = sampler.success(task)[1]
+    for k in range(passes_needed):
+        assert sampler.held()[task] == "BROKEN", f"freed after {k} passes"
+        assert task in [request.task for request in sampler.gate_requests()]
+        sampler.gate_answer(task, passed=True, version=version)
+    assert sampler.life(task) == "FRONTIER"
+    assert sampler.success(task)[1] < before, "what is known of it counts for less"
+    for later in range(version, version + 3):
+        play(sampler, sampler.plan(96, later), lambda task, n: n // 2, version=later)
+    assert sampler.life(task) == "FRONTIER", "it must show more groups before it is doubted again"
+
+
+def test_the_gates_of_broken_tasks_run_again_after_waits_that_double() -> None:
+    sampler, task, version = doubted(FrontierConfig(recheck_after=4))
+    asked = []
+    for now in range(version, version + 70):
+        sampler.plan(0, now)
+        if task in [request.task for request in sampler.gate_requests()]:
+            asked.append(now - version)
+            sampler.gate_answer(task, passed=False, version=now)
+    assert asked == [0, 4, 12, 28, 60]
+
+
+def test_a_task_with_many_groups_has_its_check_looked_at_once() -> None:
+    """A coin that happens to rise is neither improbable nor stagnant; without the audit nobody would ask."""
+    asked = {}
+    for groups in (12, 10_000):
+        config = FrontierConfig(
+            audit_groups=groups, stagnant_groups=10_000, stagnant_rollouts=10_000, doubt_threshold=1
+        )
+        sampler, asked[groups] = FrontierSampler(pool(1), seed=0, config=config), list[int]()
+        for version in range(150):
+            play(sampler, sampler.plan(8, version), lambda task, n: n // 2, version=version)
+            for request in sampler.gate_requests():
+                asked[groups].append(version)
+                assert "worth a look" in request.reason
+                sampler.gate_answer(request.task, passed=True, version=version)
+    assert len(asked[12]) == 1
+    assert not asked[10_000], "the negative control"
+
+
+def test_a_retired_task_leaves_the_map_and_its_gates_need_no_answer() -> None:
+    sampler, task, version = doubted(FrontierConfig())
+    sampler.retire(task)
+    assert sampler.life(task) == "RETIRED"
+    assert task not in sampler.held()
+    assert task not in [request.task for request in sampler.gate_requests()]
+    sampler.gate_answer(task, passed=False, version=version)
+    assert sampler.life(task) == "RETIRED"
+    shown = frontier_map(sampler)
+    assert task not in {row["task"] for row in shown["tasks"]}
+    assert sum(shown["states"].values()) == sum(map(sum, shown["grid"])) == 11
+    sampler.add([TaskInfo(task=task, cell="cell-0")])
+    assert sampler.life(task) == "FRONTIER"
+    reasons = [event.reason for event in sampler.take_events() if event.task == task]
+    assert reasons[-2:] == ["It was taken out of the pool.", "It was put into the pool again."]
+
+
 def test_without_quarantine_coin_flips_are_never_held() -> None:
     sampler = FrontierSampler(pool(6), seed=0, config=FrontierConfig(quarantine=False))
     for version in range(60):
@@ -274,6 +352,7 @@ def test_a_dry_frontier_asks_for_tasks() -> None:
         {"oldest_share": 0.0},
         {"false_positive": 0.6, "false_negative": 0.5},
         {"cell_cap": 0},
+        {"gate_miss": 0.995},
     ],
 )
 def test_bad_settings_are_refused(change: dict[str, float]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from frontier import FrontierConfig, FrontierSampler, Sampler, TaskInfo, UniformSampler
 from frontier.learners import credit_of, make_learner
+from frontier.oracle import OracleSampler
 from frontier.priors import DEVELOPMENT_SEEDS, FAMILIES, REPORTED_SEEDS
 from frontier.simulate import simulate
 
@@ -79,3 +80,13 @@ def test_quarantine_is_what_keeps_coin_flips_down() -> None:
 
 def test_ours_beats_uniform_on_a_development_seed() -> None:
     assert simulate(ours, "hard", 0, world=SMALL).auc > simulate(uniform, "hard", 0, world=SMALL).auc
+
+
+def test_the_oracle_bounds_what_knowing_the_tasks_is_worth() -> None:
+    def oracle(infos: list[TaskInfo]) -> Sampler:
+        return OracleSampler(infos, seed=0, config=FrontierConfig(cost_power=0.0))
+
+    bound, mine = (simulate(maker, "hard", 0, coin_share=0.1, world=SMALL) for maker in (oracle, ours))
+    assert bound.auc > mine.auc
+    assert bound.coin_share == 0 < mine.coin_share
+    assert bound.gate_share == 0
