@@ -17,7 +17,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,8 @@ class Bench:
     """The command line that repeats this run."""
     on_arm: Callable[[str, bool], None] = lambda arm, kept: None
     """Told when an arm begins; the flag says that it was measured before."""
+    commit: str = field(default_factory=lambda: commit())
+    """The commit that is measured, whatever is committed meanwhile."""
 
     @property
     def draft(self) -> Path:
@@ -85,7 +87,7 @@ class Bench:
             path,
             {
                 "bench": self.name,
-                "commit": commit(),
+                "commit": self.commit,
                 "date": datetime.now(UTC).isoformat(timespec="seconds"),
                 "command": self.command or f"frontdesk bench {self.name}",
                 "seed": self.seed,
@@ -103,7 +105,7 @@ class Bench:
         self.draft.unlink(missing_ok=True)
 
     def _state(self) -> dict[str, Any]:
-        key = {"commit": commit(), "seed": self.seed, "machine": machine()}
+        key = {"commit": self.commit, "seed": self.seed, "machine": machine()}
         try:
             state: dict[str, Any] = json.loads(self.draft.read_text())
         except (FileNotFoundError, json.JSONDecodeError):

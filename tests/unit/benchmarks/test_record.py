@@ -64,6 +64,7 @@ def test_a_draft_of_other_circumstances_is_not_continued(
     arms.run(bench, "one")
     if change == "commit":
         monkeypatch.setattr(record, "commit", lambda: "another")
+        bench = Bench(name=bench.name, home=bench.home, seed=bench.seed, results=bench.results)
     elif change == "machine":
         monkeypatch.setattr(record, "machine", lambda: {"cpu": "another"})
     elif change == "seed":
@@ -72,6 +73,15 @@ def test_a_draft_of_other_circumstances_is_not_continued(
         bench.forget()
     arms.run(bench, "one")
     assert arms.measured == ["one", "one"]
+
+
+def test_a_run_is_of_the_commit_it_began_with(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    arms = Arms()
+    arms.run(bench, "one")
+    monkeypatch.setattr(record, "commit", lambda: "another, made meanwhile")
+    result = arms.run(bench, "one")
+    assert arms.measured == ["one"]
+    assert json.loads(bench.finish(result).read_text())["commit"] == bench.commit
 
 
 def test_a_damaged_draft_is_measured_again(bench: Bench) -> None:
