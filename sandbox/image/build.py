@@ -97,7 +97,7 @@ def build_image(profile: Profile, images_root: Path, *, progress: Report | None 
         cache.sweep()
         if (free := shutil.disk_usage(images_root).free) < _LEAST_FREE_BYTES:
             raise ImageError(
-                f"the disk of {images_root} is nearly full ({free >> 20} MB are free, an image takes about 1 GB): free "
+                f"the disk of {images_root} is nearly full ({free >> 20} MB are free, an image takes 1 to 2 GB): free "
                 "some space and build again, or set FRONTDESK_HOME to a directory on a larger disk"
             )
         work = Path(tempfile.mkdtemp(prefix=BUILDING, dir=images_root))

@@ -304,7 +304,7 @@ async def type_into(
         await desktop.put_file(path, app.blank.encode())
     await desktop.spawn([part.format(name=name) for part in app.argv])
     await open_window(desktop, app.window, name)
-    await desktop.step([TypeText(text=text)], want=(), deadline_s=60)
+    await desktop.step([TypeText(text=text)], want=(), deadline_s=150)
     await desktop.step(app.save, want=())
     until = time.monotonic() + timeout_s
     while (saved := await _content(desktop, path)) != expected and time.monotonic() < until:

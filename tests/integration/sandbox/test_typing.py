@@ -83,3 +83,61 @@ async def test_text_is_exact_while_another_group_of_the_layout_is_in_force(deskt
     await python(desktop, LOCK_GROUP, "1")
     text = "latin Ελλ кир é 1!\n"
     assert await edit(desktop, typed(text), {"kind": "press", "keys": ["b"]}) == text + "b"
+
+
+LAZY = """
+# An editor that takes 15 ms for a letter, and breaks the line or clears the text only when no event is waiting.
+import sys, time
+from Xlib import X, XK, display
+from Xlib.protocol import event
+d = display.Display()
+root = d.screen().root
+ping, protocols = d.intern_atom("_NET_WM_PING"), d.intern_atom("WM_PROTOCOLS")
+w = root.create_window(0, 0, 300, 200, 0, d.screen().root_depth, background_pixel=0xFFFFFF, event_mask=X.KeyPressMask)
+w.set_wm_class("lazy", "lazy")
+w.set_wm_protocols([ping] if sys.argv[1] == "answers" else [])
+w.map()
+text, later = "", []
+while True:
+    if later and not d.pending_events():
+        text = "" if later.pop(0) == XK.XK_Escape else text + "\\n"
+        open("lazy.txt", "w").write(text)
+        continue
+    e = d.next_event()
+    if e.type == X.ClientMessage and e.client_type == protocols and e.data[1][0] == ping:
+        answer = event.ClientMessage(window=root, client_type=protocols, data=e.data)
+        root.send_event(answer, event_mask=X.SubstructureNotifyMask | X.SubstructureRedirectMask)
+        d.flush()
+    elif e.type == X.KeyPress:
+        symbol = d.keycode_to_keysym(e.detail, 0)
+        if symbol in (XK.XK_Return, XK.XK_Escape):
+            later.append(symbol)
+        else:
+            time.sleep(0.015)
+            text += chr(symbol)
+"""
+
+
+@pytest.mark.parametrize("answers", ["answers", "mute"])
+async def test_letters_wait_for_what_a_busy_editor_does_later(desktop: LocalDesktop, answers: str) -> None:
+    await desktop.spawn(["python3", "-c", LAZY, answers])
+
+    async def active() -> bool:
+        windows = (await desktop.observe(want=["windows"])).windows or ()
+        return any(window.app == "lazy" and window.active for window in windows)
+
+    await wait_for("the editor's window", active)
+    text = "one\ntwo\nthree\n"
+    await act(desktop, typed("dropped"), {"kind": "press", "keys": ["esc"]}, typed(text))
+
+    async def written() -> str:
+        return await sh(desktop, "cat lazy.txt 2>/dev/null || true")
+
+    async def complete() -> bool:
+        return len(await written()) >= len(text)
+
+    if answers == "answers":
+        await wait_for("the text", complete)
+        assert await written() == text
+    else:  # the control: this is what happens to the text when nobody can say that it is dealt with
+        assert "one\ntwo\nthree\n" not in await written()
