@@ -168,6 +168,7 @@ class _LearnerService:
         else:
             vocabulary, size, seed = start.source
             policy = build_tiny(vocabulary, size, seed=seed)
+        torch.manual_seed(start.settings.seed)  # torch seeds itself by chance
         self._harness = start.harness
         self._clip = start.clip
         self._weights = start.weights
