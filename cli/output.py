@@ -66,6 +66,11 @@ class Output:
         """The console of progress and errors."""
         return _console(stderr=True)
 
+    def note(self, *parts: RenderableType) -> None:
+        """Tell people, beside the progress, what a part of the work came to."""
+        for part in parts:
+            self.err.print(part, highlight=False)
+
     def result(self, data: Any, *parts: RenderableType) -> None:
         """Print a command's result: `data` as JSON, or `parts` one below the other for people."""
         with _naming_stdout():

@@ -15,6 +15,7 @@ from cli.command import Json, command
 from cli.doctor import show_findings
 from cli.errors import FAILED
 from cli.hubs import lender
+from cli.learn import learn
 from cli.output import MARKS, Output, table
 from cli.workspace import OUTCOME_MARKS, Workspace, open_workspace
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from evals.rollouts import Rollout
     from store import Trajectory
     from store.tables import RunRow
+    from trainer.quickstart import QuickstartPlan
 
 __all__ = ["register"]
 
@@ -47,16 +49,21 @@ def register(app: typer.Typer) -> None:
         panel="Start here",
         examples={
             "frontdesk quickstart": "run it, or go on with one that was interrupted",
-            "frontdesk quickstart --rollouts 8 --desktops 8": "more attempts, more desktops at once",
+            "frontdesk quickstart --check": "only see whether this machine's outcomes can be trusted",
+            "frontdesk quickstart --plan plan.toml": "the same loop with settings of your own",
             "frontdesk quickstart --fresh": "start over",
         },
     )(quickstart)
 
 
 def quickstart(
-    rollouts: Annotated[int, typer.Option(min=1, help="Attempts of each actor at each task.")] = 4,
+    check: Annotated[bool, typer.Option("--check", help="Only attempt the tasks whose outcomes are known.")] = False,
+    plan: Annotated[
+        Path | None, typer.Option(help="What to do instead, TOML; see docs/training.md.", show_default=False)
+    ] = None,
+    rollouts: Annotated[int, typer.Option(min=1, help="Attempts in the check of each actor at each task.")] = 1,
     desktops: Annotated[
-        int | None, typer.Option(min=1, help="Desktops at once; two for each core unless given.", show_default=False)
+        int | None, typer.Option(min=1, help="Desktops at once; three for each core unless given.", show_default=False)
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over, whatever was finished before.")] = False,
@@ -64,10 +71,11 @@ def quickstart(
 ) -> None:
     """Run everything once on this machine, and write a report.
 
-    Checks the machine and builds the desktop image. Each task that comes with Frontdesk is attempted on fresh desktops
-    by its own solution, by an actor that does nothing, by one that calls everything infeasible, and by one that acts at
-    random. Interrupt it when you like: the same command goes on where it was, and once it is finished prints its report
-    again. Exit code 1 if a solution fails, doing nothing passes, or the machine fails.
+    First a check: tasks that come with Frontdesk are attempted by their own solution, by an actor that does nothing, by
+    one that calls everything infeasible, and by one that acts at random, to see that outcomes can be trusted here. Then
+    the whole loop, small: tasks are made and proven, a small policy learns from demonstrations, practises, and is
+    evaluated on tasks that it never practised. Interrupt it when you like: the same command goes on where it was, and
+    once it is finished prints its report again. Exit code 1 if the check fails, or the machine.
     """
     import os
 
@@ -78,10 +86,12 @@ def quickstart(
 
     output = Output(json=json)
     begun = time.monotonic()
+    chosen = None if check else _plan(plan, seed=seed)
     findings = examine(Home.default().path)
     if not usable(findings):
         show_findings(output, findings)
         raise typer.Exit(FAILED)
+    at_once = desktops or 3 * len(os.sched_getaffinity(0))
     with open_workspace() as work:
         found = work.shipped()
         tasks = [QuickstartTask(bundle=task.bundle, assets=task.assets) for task in found]
@@ -97,23 +107,33 @@ def quickstart(
             fresh=fresh,
         )
         again = run.status == "finished"
-        at_once = desktops or 2 * len(os.sched_getaffinity(0))
         trajectories = _attempt(work, output, run, tasks, rollouts=rollouts, seed=seed, at_once=at_once)
         report, folder = _report(work, run, tasks, trajectories)
-    wrong = problems(tasks, trajectories)
-    data = {
-        "run": run.id,
-        "problems": wrong,
-        "report": folder,
-        "seconds": round(time.monotonic() - begun, 1),
-        "outcomes": [
-            {"task": report.names[task], "actor": actor, "count": count}
-            for (task, actor), count in report.table.cells.items()
-        ],
-    }
-    output.result(data, *_parts(report, folder, wrong, again=again))
+        wrong = problems(tasks, trajectories)
+        data: dict[str, object] = {
+            "run": run.id,
+            "problems": wrong,
+            "report": folder,
+            "outcomes": [
+                {"task": report.names[task], "actor": actor, "count": count}
+                for (task, actor), count in report.table.cells.items()
+            ],
+        }
+        parts = _parts(report, folder, wrong, again=again)
+        if chosen is not None and not wrong:
+            output.note(*parts[:-2])
+            learned, parts = learn(output, work, chosen, desktops=at_once, fresh=fresh)
+            data |= learned
+    output.result({**data, "seconds": round(time.monotonic() - begun, 1)}, *parts)
     if wrong:
         raise typer.Exit(FAILED)
+
+
+def _plan(file: Path | None, *, seed: int) -> QuickstartPlan:
+    from agent.config import load_toml
+    from trainer.quickstart import QuickstartPlan, default_plan
+
+    return default_plan(seed) if file is None else load_toml(QuickstartPlan, file)
 
 
 def _attempt(

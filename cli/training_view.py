@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
+    from evals.rollouts import Rollout
     from store import Trajectory
     from trainer.progress import LoopView
+    from trainer.quickstart import Told
     from trainer.session import Watcher
 
 __all__ = ["TrainingView"]
 
 REFRESH_S = 0.5
 LINE_EVERY = 100
-"""Imitation updates between two lines of a log."""
+"""Imitation updates, or evaluated attempts, between two lines of a log."""
 
 
 class TrainingView:
@@ -63,6 +65,12 @@ class TrainingView:
             phase=self._begin, demonstrated=self._demonstrated, imitated=self._imitating, view=self._practising
         )
 
+    def told(self) -> Told:
+        """What a quickstart tells of itself."""
+        from trainer.quickstart import Told
+
+        return Told(**vars(self.watcher()), proven=self._proven, evaluated=self._evaluated)
+
     def _begin(self, name: str, total: int) -> None:
         self._phase, self._total, self._done, self._passed = name, total, 0, 0
         self._say(f"[bold]{name}[/bold] ({total})")
@@ -75,6 +83,20 @@ class TrainingView:
             self._say(f"{MARKS['warn']} the solution of {trajectory.task_id[:12]} ended as {trajectory.outcome}")
         elif self._done == self._total:
             self._say(f"{MARKS['ok']} {self._passed} of {self._total} solutions passed")
+        self._draw()
+
+    def _proven(self, name: str, passed: bool, why: str) -> None:
+        from rich.markup import escape
+
+        self._say(f"{MARKS['ok' if passed else 'bad']} {name} {'proven' if passed else f'rejected by {escape(why)}'}")
+
+    def _evaluated(self, rollout: Rollout, trajectory: Trajectory, kept: bool) -> None:
+        self._done += 1
+        self._passed += trajectory.outcome == "pass"
+        if trajectory.error is not None and not kept:
+            self._say(f"{MARKS['warn']} {trajectory.id}: {trajectory.error.type}")
+        if self._done % LINE_EVERY == 0 or self._done == self._total:
+            self._say(f"  {self._done}/{self._total} attempts")
         self._draw()
 
     def _imitating(self, metrics: dict[str, float]) -> None:

@@ -32,9 +32,12 @@ class TaskChoice(_Frozen):
 
     def allows(self, task: Task) -> bool:
         """Whether a task may be chosen, its split and the limit aside."""
-        template = str(task.tags.get("template", ""))
-        by_template = not self.templates or any(fnmatch(template, name) for name in self.templates)
-        return by_template and (not self.apps or set(task.apps) <= set(self.apps))
+        by_app = not self.apps or set(task.apps) <= set(self.apps)
+        return by_app and self.allows_template(str(task.tags.get("template", "")))
+
+    def allows_template(self, name: str) -> bool:
+        """Whether tasks of a template may be chosen."""
+        return not self.templates or any(fnmatch(name, each) for each in self.templates)
 
 
 class WarmStart(_Frozen):
@@ -88,7 +91,7 @@ class Practice(_Frozen):
     """Updates."""
     max_flat_groups: int = Field(default=200, ge=1)
     """Groups in a row that may teach nothing before the run ends in failure: all is solved, or nothing can be."""
-    learner: LearnerSettings = LearnerSettings(lr=4e-4)
+    learner: LearnerSettings = LearnerSettings(lr=1e-4)
 
 
 def small_harness() -> Harness:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from trainer.practice import keep_sampler
 from trainer.progress import LoopView
 from trainer.run_directory import RunDirectory
 from trainer.tasks import TrainingTask
-from trainer.warm_start import collect_demonstrations, draw_tasks, imitate
+from trainer.warm_start import Demonstrations, collect_demonstrations, draw_tasks, imitate
 from verigen.packs import SkillPack
 
 __all__ = ["Session", "Watcher", "last_checkpoint", "read_format"]
@@ -71,6 +72,17 @@ class Session:
     shuffle: bool = False
     watcher: Watcher = field(default_factory=Watcher)
 
+    async def demonstrate(self) -> None:
+        """Only watch the demonstrations, and keep them."""
+        with self._directory() as directory:
+            if self.config.policy is None and _finished_warm_start(directory) is None:
+                await self._watch(directory)
+
+    async def warm_start(self) -> Path:
+        """Only make the policy that practice starts from; return its checkpoint."""
+        with self._directory() as directory:
+            return await self._start(directory)
+
     async def run(self) -> Path:
         """Run what is left of the run; return its last checkpoint.
 
@@ -79,20 +91,35 @@ class Session:
             NothingToDo: there are no tasks.
             TrainerError, DesktopError, StoreError: what they say; run again to go on.
         """
-        directory = RunDirectory(self.root, self.config, variant="shuffled rewards" if self.shuffle else "")
-        try:
+        with self._directory() as directory:
             start = await self._start(directory)
             if self.config.practice.updates == 0:
                 return start
             return await self._practise(directory, start)
-        finally:
-            directory.close()
+
+    def _directory(self) -> AbstractContextManager[RunDirectory]:
+        return closing(RunDirectory(self.root, self.config, variant="shuffled rewards" if self.shuffle else ""))
 
     async def _start(self, directory: RunDirectory) -> Path:
         """The policy that practice starts from."""
         config, watcher = self.config, self.watcher
         if config.policy is not None:
             return Path(config.policy)
+        finished = _finished_warm_start(directory)
+        if finished is not None:
+            return finished
+        shown = await self._watch(directory)
+        drawn = draw_tasks(
+            self.packs, config.warm_start.plans, seed=config.seed, known=[], choice=config.tasks, purpose="plan"
+        )
+        plans = [plan_of(task.bundle) for task in drawn]
+        reading = config.warm_start.reading if plans else 0
+        watcher.phase("Imitating them", reading + config.warm_start.updates)
+        return await imitate(config, shown, directory, self.blobs_at, plans=plans, on_metrics=watcher.imitated)
+
+    async def _watch(self, directory: RunDirectory) -> Demonstrations:
+        """Demonstrations of the tasks and of others that are drawn from the packs."""
+        config, watcher = self.config, self.watcher
         extra = draw_tasks(
             self.packs,
             config.warm_start.draws,
@@ -101,16 +128,9 @@ class Session:
             choice=config.tasks,
         )
         watcher.phase("Watching solutions", config.warm_start.demonstrations + len(extra))
-        shown = await collect_demonstrations(
+        return await collect_demonstrations(
             config, self.tasks, extra, directory, self.hub, self.store, self.blobs, on_end=watcher.demonstrated
         )
-        drawn = draw_tasks(
-            self.packs, config.warm_start.plans, seed=config.seed, known=[], choice=config.tasks, purpose="plan"
-        )
-        plans = [plan_of(task.bundle) for task in drawn]
-        reading = config.warm_start.reading if plans else 0
-        watcher.phase("Imitating them", reading + config.warm_start.updates)
-        return await imitate(config, shown, directory, self.blobs_at, plans=plans, on_metrics=watcher.imitated)
 
     async def _practise(self, directory: RunDirectory, start: Path) -> Path:
         config, practice = self.config, self.config.practice
@@ -189,6 +209,15 @@ def _where(checkpoint: Path | None) -> tuple[int, int]:
         return 0, 0
     version: int = json.loads((checkpoint / STATE_FILE).read_text("utf-8"))["version"]
     return version, CheckpointStore.step(checkpoint)
+
+
+def _finished_warm_start(directory: RunDirectory) -> Path | None:
+    """The checkpoint of a warm start that was finished."""
+    checkpoint = CheckpointStore(directory.warm).latest() if directory.warm.is_dir() else None
+    if checkpoint is None:
+        return None
+    extra = json.loads((checkpoint / STATE_FILE).read_text("utf-8"))["extra"]
+    return checkpoint if extra["finished"] else None
 
 
 def last_checkpoint(root: Path) -> Path | None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 
 from agent.engines.tokens import Vocabulary
@@ -76,12 +75,11 @@ def draw_tasks(
         choice: what may be drawn.
         purpose: draws for another purpose are others.
     """
-    names = () if choice is None else choice.templates
     templates = [
         template
         for pack in packs
         for template in pack.templates
-        if not names or any(fnmatch(template.name, name) for name in names)
+        if choice is None or choice.allows_template(template.name)
     ]
     used = {content_key(bundle) for bundle in known}
     found: list[TrainingTask] = []
