@@ -57,7 +57,7 @@ def test_a_split_that_is_none_is_refused(frontdesk: CommandLine) -> None:
 
 
 def test_an_unknown_profile_lists_the_known_in_sentences(frontdesk: CommandLine) -> None:
-    assert "there are: light. A folder of your own" in frontdesk("image build xyz").err
+    assert "there are: light, office. A folder of your own" in frontdesk("image build xyz").err
 
 
 @pytest.mark.parametrize("option", ["", "--json"])
