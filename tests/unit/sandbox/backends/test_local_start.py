@@ -1,4 +1,4 @@
-"""The start of a backend's keeper, given up in the middle."""
+"""What a local backend is before its first desktop: its image, and a start of its keeper given up in the middle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from sandbox import errors
 from sandbox.backends import local
 from sandbox.backends.cgroups import Hierarchy
-from sandbox.image import ImageCache
+from sandbox.image import ImageCache, load_profile
+from tests.support.images import make_image
 
 HANGS = "import os, sys, time; open(sys.argv[1] + '/pid', 'w').write(str(os.getpid())); time.sleep(600)"
 STARTS = """print('{"ready": true}', flush=True); import sys; sys.stdin.read()"""
@@ -73,3 +74,11 @@ async def test_a_keeper_that_says_no_more_counts_as_ended_before_its_exit_code_i
     with pytest.raises(errors.DesktopError, match="keeper of this backend has ended"):
         await backend._start_keeper()
     await backend.close()
+
+
+def test_a_backend_of_one_image_boots_it_whatever_the_definition_is_by_now(tmp_path: Path) -> None:
+    cache = ImageCache(tmp_path / "images")
+    light = load_profile("light")
+    old, new = make_image(cache, light, versions={"zip:amd64": "1"}), make_image(cache, light)
+    assert local.LocalBackend(cache, tmp_path / "run").image("light").digest == new.digest
+    assert local.LocalBackend(cache, tmp_path / "run", image=old).image("light") is old
