@@ -2,10 +2,11 @@
 
 Applications handle what they are sent in order, but some only note down what certain keys do and do it when they are
 idle: LibreOffice breaks a line like that, and letters that come too soon stand before the break. So after such a key
-the application is asked whether it is there (`_NET_WM_PING`). It answers when it has taken everything sent before; then
-it is left alone as long as it took to answer, and asked again, for it may have been drawing.
+the application is asked whether it is there (`_NET_WM_PING`), which it answers when it has taken everything sent
+before. Then it is watched until it sleeps: a process that waits for a processor is not asleep, however long it waits.
 
-Whoever does not answer, or does not say that it answers, costs a bounded time and is not asked again in the same text.
+Whoever does not answer or sleep, or does not say that it answers and which process it is, costs a bounded time and is
+not waited for again in the same text. Both are the application's own word; a lie spoils its own text.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from sandbox.probe.waiting import ready
 __all__ = ["Receipt"]
 
 ANSWER_S = 2.0
-IDLE_S = 0.01
-ROUNDS = 2
+REST_S = 2.0
+NAP_S = 0.015
+"""Asleep at both ends of this, and not run in between: that is idle."""
 
 
 class Receipt:
@@ -40,13 +42,14 @@ class Receipt:
         self._ping = connection.intern_atom("_NET_WM_PING")
         self._protocols = connection.intern_atom("WM_PROTOCOLS")
         self._active = connection.intern_atom("_NET_ACTIVE_WINDOW")
+        self._pid = connection.intern_atom("_NET_WM_PID")
         self._number = 0
-        self._answers = True
+        self._worth_asking = True
 
     @contextmanager
     def asking(self) -> Iterator[None]:
         """Answers go to whoever watches the root window; that is done for the length of a block only."""
-        self._answers = True
+        self._worth_asking = True
         self._root.change_attributes(event_mask=X.SubstructureNotifyMask)
         try:
             yield
@@ -54,29 +57,32 @@ class Receipt:
             self._root.change_attributes(event_mask=0)
 
     def wait(self) -> None:
-        """Return when the application has dealt with what it was sent, or does not answer."""
-        for _ in range(ROUNDS):
-            begun = time.monotonic()
-            if self._answers:
-                self._answers = self._asked()
-            time.sleep(max(IDLE_S, time.monotonic() - begun))
+        """Return when the application has dealt with what it was sent, or cannot be waited for."""
+        if self._worth_asking:
+            self._worth_asking = self._dealt_with()
+        else:
+            time.sleep(NAP_S)
 
-    def _asked(self) -> bool:
+    def _dealt_with(self) -> bool:
         try:
-            active = self._root.get_property(self._active, X.AnyPropertyType, 0, 1)
-            if active is None or not active.value[0]:
+            active = self._property(self._root, self._active)
+            if not active or not active[0]:
                 return False
-            window = self._display.create_resource_object("window", int(active.value[0]))
-            protocols = window.get_property(self._protocols, X.AnyPropertyType, 0, 32)
+            window = self._display.create_resource_object("window", int(active[0]))
+            protocols, pid = self._property(window, self._protocols), self._property(window, self._pid)
         except error.XError:  # it is just closing
             return False
-        if protocols is None or self._ping not in protocols.value:
+        if self._ping not in protocols or not pid:
             return False
         self._number = self._number % 0x7FFF_FFFF + 1
         data = (32, [self._ping, self._number, window.id, 0, 0])
         question = event.ClientMessage(window=window, client_type=self._protocols, data=data)
         window.send_event(question, onerror=_ignore)
-        return self._answered(time.monotonic() + ANSWER_S)
+        return self._answered(time.monotonic() + ANSWER_S) and _sleeps(int(pid[0]), time.monotonic() + REST_S)
+
+    def _property(self, window: Any, name: int) -> Any:
+        reply = window.get_property(name, X.AnyPropertyType, 0, 32)
+        return () if reply is None else reply.value
 
     def _answered(self, until: float) -> bool:
         self._display.flush()
@@ -89,6 +95,29 @@ class Receipt:
             if left <= 0:
                 return False
             ready([self._display.fileno()], left)
+
+
+def _sleeps(pid: int, until: float) -> bool:
+    """Whether a process's first thread falls asleep in time."""
+    before = _activity(pid)
+    while before is not None and time.monotonic() < until:
+        time.sleep(NAP_S)
+        now = _activity(pid)
+        if now == before and now[0] == "S":
+            return True
+        before = now
+    return False
+
+
+def _activity(pid: int) -> tuple[str, str] | None:
+    """The state of a process's first thread, and how long and how often it ran; None where that cannot be known."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+            state = stat.read().rpartition(") ")[2][:1]
+        with open(f"/proc/{pid}/schedstat", encoding="ascii") as schedule:
+            return state, schedule.read()
+    except OSError:
+        return None
 
 
 def _ignore(*_: object) -> None:

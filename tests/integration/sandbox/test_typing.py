@@ -87,8 +87,8 @@ async def test_text_is_exact_while_another_group_of_the_layout_is_in_force(deskt
 
 LAZY = """
 # An editor that takes 15 ms for a letter, and breaks the line or clears the text only when no event is waiting.
-import sys, time
-from Xlib import X, XK, display
+import os, sys, time
+from Xlib import X, XK, Xatom, display
 from Xlib.protocol import event
 d = display.Display()
 root = d.screen().root
@@ -96,6 +96,7 @@ ping, protocols = d.intern_atom("_NET_WM_PING"), d.intern_atom("WM_PROTOCOLS")
 w = root.create_window(0, 0, 300, 200, 0, d.screen().root_depth, background_pixel=0xFFFFFF, event_mask=X.KeyPressMask)
 w.set_wm_class("lazy", "lazy")
 w.set_wm_protocols([ping] if sys.argv[1] == "answers" else [])
+w.change_property(d.intern_atom("_NET_WM_PID"), Xatom.CARDINAL, 32, [os.getpid()])
 w.map()
 text, later = "", []
 while True:
