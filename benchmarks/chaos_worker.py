@@ -12,6 +12,7 @@ Run as `python -m benchmarks.chaos_worker` with an `Order` as JSON on standard i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -135,13 +136,13 @@ class StormLink(Link):
         try:
             answer = await super().exchange(connection, message, body)
         finally:
-            await asyncio.wait({second})
+            await asyncio.gather(second, return_exceptions=True)
         self._compare("twice", message, answer[0], second)
         return answer
 
     async def _repeat(self, how: str, message: Message, body: Sequence[bytes], first: Message) -> None:
         second = asyncio.create_task(self._again(message, body))
-        await asyncio.wait({second})
+        await asyncio.gather(second, return_exceptions=True)
         self._compare(how, message, first, second)
 
     async def _again(self, message: Message, body: Sequence[bytes]) -> tuple[Message, bytes]:
@@ -161,10 +162,9 @@ class StormLink(Link):
 
     async def _cut(self, connection: Connection, message: Message, body: Sequence[bytes]) -> None:
         """Break the connection before the answer comes; the call goes out again on another."""
-        answering = asyncio.ensure_future(super().exchange(connection, message, body))
-        await asyncio.wait({answering}, timeout=self._rng.uniform(0, 0.15))
-        answering.cancel()
-        await asyncio.gather(answering, return_exceptions=True)
+        with contextlib.suppress(TimeoutError, OSError, EOFError):
+            async with asyncio.timeout(self._rng.uniform(0, 0.15)):
+                await super().exchange(connection, message, body)
         self._journal.tell("cut", lease=message["lease"])
         raise ConnectionResetError("cut off")
 

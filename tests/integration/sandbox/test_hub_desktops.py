@@ -11,10 +11,11 @@ from sandbox.actions import Click, Move, Point, TypeText
 from sandbox.backends.local import LocalBackend
 from sandbox.backends.recorded import RecordedBackend, RecordingDesktop
 from sandbox.backends.tape import Tape
-from sandbox.desktop import Desktop, DesktopSpec
+from sandbox.desktop import Desktop, DesktopSpec, Settle
 from sandbox.errors import DesktopError, LeaseExpired
 from sandbox.evidence import FileRequest
 from sandbox.hub import Hub
+from sandbox.hub.watch import FROZEN_AFTER
 
 SMALL = DesktopSpec(width=640, height=480)
 
@@ -52,6 +53,18 @@ async def test_a_desktop_that_dies_under_its_lease_is_replaced(backend: LocalBac
             assert lease.over is not None
         async with hub.lease(SMALL) as second:
             assert (await second.desktop.observe()).frame is not None
+
+
+async def test_a_living_screen_never_counts_as_frozen(hub: Hub) -> None:
+    async with hub.lease(SMALL) as lease:
+        seen = set()
+        for number in range(3 * FROZEN_AFTER):
+            point = Point(x=(number * 97) % SMALL.width, y=(number * 61) % SMALL.height)
+            answer = await lease.desktop.step((Move(point=point),), settle=Settle(first_ms=1))
+            assert answer.observation.frame is not None
+            seen.add(answer.observation.frame.sha256)
+        assert len(seen) == 3 * FROZEN_AFTER  # the pointer is in every frame
+        assert lease.over is None
 
 
 async def test_a_real_desktop_is_recorded_and_played_back(hub: Hub, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from evals.rollouts import Rollout, run_rollouts
 from sandbox.desktop import DesktopSpec
 from sandbox.errors import BootFailed, ImageError
-from sandbox.hub import Hub
+from sandbox.hub import Hub, HubAddress, HubServer, Lender, RemoteHub
 from store import BlobStore, Catalog, Home, Trajectory, TrajectoryStore
 from store.errors import CatalogError
 from store.tables import EpisodeRow
@@ -18,11 +19,13 @@ from tests.support.desktop import FakeBackend
 from tests.support.policy import FakePolicy
 from tests.support.task import FakeTask
 
+TOKEN = "a token of the tests"
+
 
 class Place:
     """A store and a hub on fake desktops."""
 
-    def __init__(self, home: Home, backend: FakeBackend, hub: Hub) -> None:
+    def __init__(self, home: Home, backend: FakeBackend, hub: Lender) -> None:
         self.backend = backend
         self.hub = hub
         self.blobs = BlobStore(home.blobs)
@@ -56,11 +59,15 @@ class Place:
         )
 
 
-@pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Place]:
+@pytest.fixture(params=["hub in this process", "hub behind a socket"])
+async def place(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Place]:
     backend = FakeBackend()
-    async with Hub(backend, capacity=2, boots_at_once=2) as hub:
-        made = Place(Home(tmp_path).ensure(), backend, hub)
+    async with Hub(backend, capacity=2, boots_at_once=2) as hub, contextlib.AsyncExitStack() as stack:
+        lender: Lender = hub
+        if request.param == "hub behind a socket":
+            server = await stack.enter_async_context(HubServer(hub, token=TOKEN))
+            lender = await stack.enter_async_context(RemoteHub(HubAddress.parse(server.address, TOKEN)))
+        made = Place(Home(tmp_path).ensure(), backend, lender)
         yield made
         made.catalog.close()
 
