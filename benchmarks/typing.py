@@ -12,7 +12,8 @@ from benchmarks.record import Bench, Result, ResultTable
 from sandbox.backends.local import LocalBackend
 from sandbox.desktop import Desktop
 from sandbox.image import ImageCache
-from tests.support.office import APPS, CASES, TREES, office_desktop, shown, tree_of, type_into
+from tests.support.office import TREES, office_desktop, shown, tree_of
+from tests.support.office_text import APPS, CASES, type_into
 
 LOOKS = 5
 """At each tree; the median counts."""

@@ -8,7 +8,7 @@ import pytest
 
 from sandbox.actions import Press, TypeText
 from sandbox.desktop import Desktop
-from tests.support.office import APPS, CASES, type_into
+from tests.support.office_text import APPS, CASES, type_into
 
 pytestmark = [pytest.mark.desktop, pytest.mark.office]
 
