@@ -30,6 +30,8 @@ def read_error(error: dict[str, Any]) -> Exception:
     kind, message = error["type"], error["message"]
     if kind == "FileNotFound":
         return FileNotFoundError(message)
+    if kind == "FileRefused":
+        return errors.FileRefused(message, kind=error["state"]["kind"])
     if kind == "BadRequest":
         return errors.BadRequest(message)
     return TYPES.get(kind, errors.DesktopError)(message, state=error.get("state", {}))

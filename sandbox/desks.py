@@ -31,9 +31,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sandbox import errors
-from sandbox.client import ProbeAddress, ProbeClient, ProbeDesktop
+from sandbox.client import ProbeAddress, ProbeClient
 from sandbox.desktop import DesktopSpec
 from sandbox.errors import BadRequest, BootFailed, DesktopError, DesktopLost, MissingRequirement, SandboxError
+from sandbox.probe_desktop import ProbeDesktop
 from store import Home
 
 __all__ = [

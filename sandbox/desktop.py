@@ -13,13 +13,16 @@ desktop must be thrown away.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sandbox.actions import Action
 from sandbox.evidence import Evidence, EvidenceRequest
+from sandbox.forward import Forward
 from sandbox.frame import Frame
 
 __all__ = [
@@ -232,16 +235,41 @@ class Box(Protocol):
         """Start a program detached and return its pid inside the box."""
         ...
 
-    async def put_file(self, path: str, data: bytes, *, user: User = "user", mode: int = 0o644) -> None:
-        """Write a file whole or not at all, making its parent directories. Any file name serves."""
+    async def put_file(
+        self, path: str, data: bytes, *, user: User = "user", mode: int = 0o644, deadline_s: float = 60.0
+    ) -> None:
+        """Write a file whole or not at all, making its parent directories. Any file name serves.
+
+        Raises:
+            FileRefused: it cannot be written; `kind` says why.
+        """
         ...
 
-    async def get_file(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
+    async def get_file(self, path: str, *, max_bytes: int = 64 << 20, deadline_s: float = 60.0) -> bytes:
         """Read a regular file.
 
         Raises:
             FileNotFoundError: there is none.
-            BadRequest: it is larger than `max_bytes`, or not a regular file.
+            FileRefused: it is larger than `max_bytes`, not a regular file, not readable, or changed meanwhile.
+        """
+        ...
+
+    async def upload(
+        self, source: Path, path: str, *, user: User = "user", mode: int = 0o644, deadline_s: float = 600.0
+    ) -> int:
+        """Copy a file of this machine, of any size, into the box: whole or not at all. Returns its size in bytes.
+
+        Raises:
+            FileRefused: it cannot be read here, or not be written there, or changed meanwhile; `kind` says which.
+        """
+        ...
+
+    async def download(self, path: str, target: Path, *, max_bytes: int = 16 << 30, deadline_s: float = 600.0) -> int:
+        """Copy a regular file of the box, of any size, to this machine: whole or not at all. Returns its size in bytes.
+
+        Raises:
+            FileNotFoundError: there is none.
+            FileRefused: it cannot be read there, or not be written here, or changed meanwhile; `kind` says which.
         """
         ...
 
@@ -286,6 +314,14 @@ class Desktop(Box, Protocol):
 
     async def collect(self, requests: Sequence[EvidenceRequest], *, deadline_s: float = 30.0) -> Evidence:
         """Gather evidence, item by item; a missing item is an answer, not an error."""
+        ...
+
+    def forward(self, port: int) -> AbstractAsyncContextManager[Forward]:
+        """Lend a port of this machine that leads to a TCP port on the desktop's own loopback (a browser's CDP, say).
+
+        It is open until the block or the desktop ends. That nothing listens in the desktop is no error: whoever
+        connects is hung up on, and `Forward.last_error` says why.
+        """
         ...
 
     async def health(self) -> Health:

@@ -6,6 +6,7 @@
     ├── MissingRequirement   this machine lacks something; `fix` says what to do
     ├── ImageError           an image could not be built, found or trusted
     ├── BadRequest           the caller's mistake (also a ValueError); nothing was done
+    │   └── FileRefused        a file was not transferred; `kind` says why
     └── DesktopError         a desktop failed; `phase` says whose failure it is
         ├── BootFailed         it never became ready
         ├── DesktopLost        its X server, box or spawner is gone; the lease is over
@@ -26,12 +27,17 @@ from typing import Literal
 Phase = Literal["setup", "infra", "policy", "grader", "unknown"]
 """Whose failure it is. `unknown` means that an effect may or may not have happened."""
 
+FileProblem = Literal["denied", "no_space", "too_large", "changed", "unreadable", "unwritable"]
+"""Why a file was not transferred. `changed`: while it was read; `unreadable`: it is no regular file, say."""
+
 __all__ = [
     "BadRequest",
     "BootFailed",
     "DeadlineExceeded",
     "DesktopError",
     "DesktopLost",
+    "FileProblem",
+    "FileRefused",
     "HubLost",
     "ImageError",
     "LeaseExpired",
@@ -68,6 +74,14 @@ class ImageError(SandboxError):
 
 class BadRequest(SandboxError, ValueError):
     """The caller asked for something malformed; nothing was done."""
+
+
+class FileRefused(BadRequest):
+    """A file could not be read or written as asked; on the side it was to arrive, nothing changed."""
+
+    def __init__(self, message: str, *, kind: FileProblem) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class DesktopError(SandboxError):

@@ -10,10 +10,11 @@ from __future__ import annotations
 import base64
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
     "AccessibilityRequest",
+    "BrowserRequest",
     "CommandRequest",
     "Evidence",
     "EvidenceItem",
@@ -91,6 +92,36 @@ class ProcessRequest(_Request):
     process: str
 
 
+class BrowserRequest(_Request):
+    """What a browser with an open debugging port shows or keeps: a list of records. All but bookmarks is its own word.
+
+    Records: tabs {url, title, active}; elements {tag, text, value, checked, attributes, visible}; cookies {name, value,
+    domain, path, expires, http_only, secure, same_site}; local_storage {origin, key, value}; bookmarks {name, url,
+    folder}.
+    """
+
+    type: Literal["browser"] = "browser"
+    what: Literal["tabs", "elements", "cookies", "local_storage", "bookmarks"]
+    tab: str | None = None
+    """Whose elements or local storage: a tab whose URL begins so; None is the active tab."""
+    selector: str | None = None
+    """CSS selector of the elements."""
+    port: int = Field(default=9222, gt=0, lt=1 << 16)
+    """The browser's debugging port on the desktop's loopback."""
+    profile: str = ".config/chromium"
+    """Where the browser keeps its profile (for bookmarks): absolute, or relative to the user's home."""
+    max_items: int = Field(default=1000, gt=0, le=10_000)
+    max_bytes: int = Field(default=1 << 20, gt=0, le=8 << 20)
+
+    @model_validator(mode="after")
+    def _fits(self) -> BrowserRequest:
+        if (self.selector is not None) != (self.what == "elements"):
+            raise ValueError("a selector is needed for elements, and for nothing else")
+        if self.tab is not None and self.what not in ("elements", "local_storage"):
+            raise ValueError(f"{self.what} are not those of one tab")
+        return self
+
+
 EvidenceRequest = Annotated[
     FileRequest
     | GlobRequest
@@ -98,7 +129,8 @@ EvidenceRequest = Annotated[
     | SettingRequest
     | AccessibilityRequest
     | WindowsRequest
-    | ProcessRequest,
+    | ProcessRequest
+    | BrowserRequest,
     Field(discriminator="type"),
 ]
 

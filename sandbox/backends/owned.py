@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Protocol
+from collections.abc import AsyncIterator
+from typing import Protocol
 
 from sandbox import errors
 from sandbox.backends.cgroups import Cgroup
-from sandbox.client import ProbeClient, ProbeDesktop
+from sandbox.client import ProbeClient
 from sandbox.desktop import DesktopSpec, Health
 from sandbox.image import Image
+from sandbox.probe_desktop import ProbeDesktop
 
 __all__ = ["OwnedDesktop", "Owner"]
 
@@ -47,9 +49,10 @@ class OwnedDesktop(ProbeDesktop):
         self.cgroup = cgroup
         """Its control group: CPU time and memory used."""
 
-    async def _call(self, op: str, args: dict[str, Any], **options: Any) -> tuple[dict[str, Any], bytes]:
+    @contextlib.asynccontextmanager
+    async def _explained(self) -> AsyncIterator[None]:
         try:
-            return await super()._call(op, args, **options)
+            yield
         except errors.ProbeLost as error:
             # Was it the probe alone, or everything?
             ended = await self._owner.fate(self.id)
@@ -81,4 +84,5 @@ class OwnedDesktop(ProbeDesktop):
 
     async def close(self) -> None:
         """Destroy it; returns when its processes are gone."""
+        self._close_forwards()
         await self._owner.destroy(self.id)

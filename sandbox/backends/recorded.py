@@ -20,7 +20,8 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ from sandbox.backends.tape import Entry, Root, Tape, root_key, state_key
 from sandbox.desktop import Desktop, DesktopSpec, ExecResult, Health, Observation, Settle, StepResult, User, Want
 from sandbox.errors import DesktopLost, RecordingMiss
 from sandbox.evidence import Evidence, EvidenceRequest
+from sandbox.forward import Forward
 
 __all__ = ["RecordedBackend", "RecordedDesktop", "RecordingDesktop"]
 
@@ -119,15 +121,32 @@ class _TapedDesktop(ABC):
             lambda desktop: desktop.spawn(argv, user=user, cwd=cwd, env=env),
         )
 
-    async def put_file(self, path: str, data: bytes, *, user: User = "user", mode: int = 0o644) -> None:
+    async def put_file(
+        self, path: str, data: bytes, *, user: User = "user", mode: int = 0o644, deadline_s: float = 60.0
+    ) -> None:
         await self._take(
             calls.put_file(path, data, user=user, mode=mode),
-            lambda desktop: desktop.put_file(path, data, user=user, mode=mode),
+            lambda desktop: desktop.put_file(path, data, user=user, mode=mode, deadline_s=deadline_s),
         )
 
-    async def get_file(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
+    async def get_file(self, path: str, *, max_bytes: int = 64 << 20, deadline_s: float = 60.0) -> bytes:
         return await self._take(
-            calls.get_file(path, max_bytes=max_bytes), lambda desktop: desktop.get_file(path, max_bytes=max_bytes)
+            calls.get_file(path, max_bytes=max_bytes),
+            lambda desktop: desktop.get_file(path, max_bytes=max_bytes, deadline_s=deadline_s),
+        )
+
+    async def upload(
+        self, source: Path, path: str, *, user: User = "user", mode: int = 0o644, deadline_s: float = 600.0
+    ) -> int:
+        return await self._take(
+            calls.upload(source, path, user=user, mode=mode),
+            lambda desktop: desktop.upload(source, path, user=user, mode=mode, deadline_s=deadline_s),
+        )
+
+    async def download(self, path: str, target: Path, *, max_bytes: int = 16 << 30, deadline_s: float = 600.0) -> int:
+        return await self._take(
+            calls.download(path, target, max_bytes=max_bytes),
+            lambda desktop: desktop.download(path, target, max_bytes=max_bytes, deadline_s=deadline_s),
         )
 
 
@@ -135,7 +154,7 @@ class RecordingDesktop(_TapedDesktop):
     """A live desktop whose calls are recorded. It must be fresh: the tape's root is the state after its boot.
 
     The recording ends, and the desktop goes on unrecorded, when a call's answer is nobody's to know: it was cancelled,
-    its lease ended, or the desktop raised what is no answer.
+    its lease ended, a port was forwarded, or the desktop raised what is no answer.
 
     Args:
         desktop: any desktop; a lease's guarded one too.
@@ -174,6 +193,14 @@ class RecordingDesktop(_TapedDesktop):
             if request_id is not None:
                 self._answered.add(request_id)
             return answer
+
+    @asynccontextmanager
+    async def forward(self, port: int) -> AsyncIterator[Forward]:
+        """Ends the recording: what comes through a forward, and what it does, is on no tape."""
+        async with self._lock:
+            self._state = None
+        async with self._desktop.forward(port) as forward:
+            yield forward
 
     async def close(self) -> None:
         """Destroy the desktop; the tape stays open."""
@@ -218,6 +245,10 @@ class RecordedDesktop(_TapedDesktop):
         if state_key(self._state, calls.health().request) not in self._tape.entries:
             return Health(alive=True, detail={"recorded": "its health was not recorded in this state"})
         return await super().health()
+
+    def forward(self, port: int) -> AbstractAsyncContextManager[Forward]:
+        """Refused: there is no program in a recording that could be spoken to."""
+        raise RecordingMiss(f"{self._tape.name} is a recording: nothing listens on its port {port}; use a live desktop")
 
     async def close(self) -> None:
         """End it. Idempotent."""

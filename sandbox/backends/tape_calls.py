@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from sandbox import errors
@@ -29,7 +30,7 @@ from sandbox.desktop import (
     Want,
     Window,
 )
-from sandbox.errors import BadRequest, DesktopError
+from sandbox.errors import BadRequest, DesktopError, FileRefused
 from sandbox.evidence import Evidence, EvidenceRequest
 from sandbox.frame import Frame
 
@@ -124,10 +125,43 @@ def get_file(path: str, *, max_bytes: int) -> Call[bytes]:
     return Call(request=request, encode=lambda data, put: put(data), decode=lambda name, get: get(name))
 
 
+def upload(source: Path, path: str, *, user: User, mode: int) -> Call[int]:
+    """`Box.upload`: the same request as a `put_file` of the same bytes.
+
+    Raises:
+        FileRefused: the file cannot be read.
+    """
+    try:
+        with source.open("rb") as file:
+            digest, size = hashlib.file_digest(file, "sha256").hexdigest(), file.tell()
+    except OSError as error:
+        raise FileRefused(f"{source} on this machine: {error.strerror}", kind="unreadable") from error
+    request = {"call": "put_file", "path": path, "data": digest, "user": user, "mode": mode}
+    return Call(request=request, encode=lambda _, put: None, decode=lambda _, get: size)
+
+
+def download(path: str, target: Path, *, max_bytes: int) -> Call[int]:
+    """`Box.download`: the same request as a `get_file`. A recording keeps the file, and so holds it in memory once."""
+
+    def decode(name: str, get: Get) -> int:
+        try:
+            return target.write_bytes(get(name))
+        except OSError as error:
+            raise FileRefused(f"{target} on this machine: {error.strerror}", kind="unwritable") from error
+
+    return Call(
+        request={"call": "get_file", "path": path, "max_bytes": max_bytes},
+        encode=lambda _, put: put(target.read_bytes()),
+        decode=decode,
+    )
+
+
 def encode_error(error: Exception) -> dict[str, Any] | None:
     """A typed failure as JSON; None for one that is no answer of a desktop."""
     if isinstance(error, FileNotFoundError):
         return {"type": "FileNotFoundError", "message": str(error)}
+    if isinstance(error, FileRefused):
+        return {"type": "FileRefused", "message": str(error), "kind": error.kind}
     if isinstance(error, BadRequest):
         return {"type": "BadRequest", "message": str(error)}
     if isinstance(error, DesktopError) and not isinstance(error, errors.LeaseExpired):
@@ -141,6 +175,8 @@ def decode_error(data: dict[str, Any]) -> Exception:
     kind, message = data["type"], data["message"]
     if kind == "FileNotFoundError":
         return FileNotFoundError(message)
+    if kind == "FileRefused":
+        return FileRefused(message, kind=data["kind"])
     if kind == "BadRequest":
         return BadRequest(message)
     return _FAILURES[kind](message, phase=data["phase"], state=data["state"])

@@ -8,13 +8,16 @@ and reaches nothing: this object is the only way from a worker to the desktop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sandbox.actions import Action
 from sandbox.desktop import DesktopSpec, ExecResult, Health, Observation, Settle, StepResult, User, Want
 from sandbox.errors import DeadlineExceeded
 from sandbox.evidence import CommandRequest, Evidence, EvidenceRequest
+from sandbox.forward import Forward
 from sandbox.hub.lease import Asked, Holding
 
 __all__ = ["GuardedDesktop"]
@@ -116,15 +119,54 @@ class GuardedDesktop:
             "spawn", lambda _: desktop.spawn(argv, user=user, cwd=cwd, env=env), CALL_S, effect=True
         )
 
-    async def put_file(self, path: str, data: bytes, *, user: User = "user", mode: int = 0o644) -> None:
+    async def put_file(
+        self, path: str, data: bytes, *, user: User = "user", mode: int = 0o644, deadline_s: float = 60.0
+    ) -> None:
         desktop = self._holding.desktop
         return await self._call(
-            "put_file", lambda _: desktop.put_file(path, data, user=user, mode=mode), CALL_S, effect=True
+            "put_file",
+            lambda s: desktop.put_file(path, data, user=user, mode=mode, deadline_s=s),
+            deadline_s,
+            effect=True,
         )
 
-    async def get_file(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
+    async def get_file(self, path: str, *, max_bytes: int = 64 << 20, deadline_s: float = 60.0) -> bytes:
         desktop = self._holding.desktop
-        return await self._call("get_file", lambda _: desktop.get_file(path, max_bytes=max_bytes), CALL_S, effect=False)
+        return await self._call(
+            "get_file", lambda s: desktop.get_file(path, max_bytes=max_bytes, deadline_s=s), deadline_s, effect=False
+        )
+
+    async def upload(
+        self, source: Path, path: str, *, user: User = "user", mode: int = 0o644, deadline_s: float = 600.0
+    ) -> int:
+        desktop = self._holding.desktop
+        return await self._call(
+            "upload",
+            lambda s: desktop.upload(source, path, user=user, mode=mode, deadline_s=s),
+            deadline_s,
+            effect=True,
+        )
+
+    async def download(self, path: str, target: Path, *, max_bytes: int = 16 << 30, deadline_s: float = 600.0) -> int:
+        desktop = self._holding.desktop
+        return await self._call(
+            "download",
+            lambda s: desktop.download(path, target, max_bytes=max_bytes, deadline_s=s),
+            deadline_s,
+            effect=False,
+        )
+
+    @contextlib.asynccontextmanager
+    async def forward(self, port: int) -> AsyncIterator[Forward]:
+        holding = self._holding
+        holding.check(self._epoch)
+        async with holding.desktop.forward(port) as forward:
+            holding.check(self._epoch)
+            holding.forwards.add(forward)
+            try:
+                yield forward
+            finally:
+                holding.forwards.discard(forward)
 
     async def close(self) -> None:
         """End the lease; the hub destroys the desktop. Idempotent, and without effect under an older epoch."""

@@ -237,7 +237,8 @@ class Hub:
         holding.extend(ttl_s)
         if not fence:
             return lease
-        epoch = holding.epoch = next(self._epochs)
+        epoch = next(self._epochs)
+        holding.fence(epoch)
         async with holding.lock:
             holding.check(epoch)
         return self._lease(holding)

@@ -33,6 +33,7 @@ from sandbox.errors import (
     SandboxError,
     Unavailable,
 )
+from sandbox.forward import Forward
 from sandbox.hub.metrics import Metrics
 from sandbox.hub.watch import ScreenWatch
 
@@ -80,6 +81,8 @@ class Holding:
         self.screen = ScreenWatch()
         self.lock = asyncio.Lock()
         self.over: str | None = None
+        self.forwards: set[Forward] = set()
+        """Open ports that lead to the desktop; they end with the right to it."""
         self._on_over = on_over
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_at(expires_at, self.end, "expired")
@@ -104,7 +107,17 @@ class Holding:
         if self.over is None:
             self.over = reason
             self._timer.cancel()
+            self._cut()
             self._on_over(reason)
+
+    def fence(self, epoch: int) -> None:
+        """From now on only this newer epoch may use the desktop."""
+        self.epoch = epoch
+        self._cut()
+
+    def _cut(self) -> None:
+        for forward in self.forwards:
+            forward.close()
 
     def extend(self, ttl_s: float) -> None:
         """Let the lease end `ttl_s` from now, but never after `latest_at`."""

@@ -105,6 +105,23 @@ class Link:
             raise DeadlineExceeded(f"{what}: no answer from the hub within {deadline_s:g} s", phase=phase) from error
         return _result(answer), data
 
+    async def stream(self, message: Message) -> Connection:
+        """A connection of its own, which is the caller's once the hub has answered this request on it.
+
+        Raises:
+            SandboxError: what the hub answered, or HubLost when it did not.
+        """
+        try:
+            connection = await self.connect()
+            try:
+                _result((await self.exchange(connection, message, ()))[0])
+            except BaseException:
+                connection[1].transport.abort()
+                raise
+        except (OSError, EOFError, WireError) as error:
+            raise self._lost(error, unknown=False) from error
+        return connection
+
     async def exchange(self, connection: Connection, message: Message, body: Sequence[bytes]) -> tuple[Message, bytes]:
         """Send one request on one connection and read its answer, as it comes."""
         reader, writer = connection

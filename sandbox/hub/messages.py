@@ -25,7 +25,7 @@ from typing import Any
 import zstandard
 
 from sandbox import errors
-from sandbox.errors import DesktopError, MissingRequirement, SandboxError
+from sandbox.errors import DesktopError, FileRefused, MissingRequirement, SandboxError
 from sandbox.frame import Frame
 from sandbox.probe import wire
 
@@ -95,6 +95,8 @@ def encode_error(error: Exception) -> Message:
         return {"type": "MissingRequirement", "what": error.what, "fix": error.fix}
     if isinstance(error, FileNotFoundError):
         return {"type": "FileNotFoundError", "message": str(error)}
+    if isinstance(error, FileRefused):
+        return {"type": "FileRefused", "message": str(error), "kind": error.kind}
     if isinstance(error, DesktopError):
         state = dict(error.state)
         if error.__cause__ is not None:
@@ -111,6 +113,8 @@ def decode_error(data: Message) -> Exception:
     kind = _TYPES.get(name, SandboxError)
     if kind is MissingRequirement:
         return MissingRequirement(data["what"], fix=data["fix"])
+    if kind is FileRefused:
+        return FileRefused(message, kind=data["kind"])
     if issubclass(kind, DesktopError):
         return kind(message, phase=data["phase"], state=data["state"])
     return kind(message)

@@ -126,7 +126,7 @@ def _prepare(desktop: Desktop, request: Message, body: bytes, deadline_s: float,
             return calls.spawn(**arguments), desktop.spawn(**arguments)
         case "put_file":
             arguments["data"] = body
-            return calls.put_file(**arguments), desktop.put_file(**arguments)
+            return calls.put_file(**arguments), desktop.put_file(**arguments, deadline_s=deadline_s)
         case "get_file":
-            return calls.get_file(**arguments), desktop.get_file(**arguments)
+            return calls.get_file(**arguments), desktop.get_file(**arguments, deadline_s=deadline_s)
     raise BadRequest(f"a desktop has no call {request['call']!r}")

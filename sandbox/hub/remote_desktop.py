@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sandbox.actions import Action
 from sandbox.backends import tape_calls as calls
 from sandbox.desktop import DesktopSpec, ExecResult, Health, Observation, Settle, StepResult, User, Want
-from sandbox.errors import BadRequest, DeadlineExceeded, DesktopError, LeaseExpired, Unavailable
+from sandbox.errors import BadRequest, DeadlineExceeded, DesktopError, FileRefused, LeaseExpired, Unavailable
 from sandbox.evidence import Evidence, EvidenceRequest
+from sandbox.forward import Ends, Forward
 from sandbox.frame import Frame
 from sandbox.hub.link import Link
 from sandbox.hub.messages import Message, unpack_frame
 from sandbox.hub.perform import has_effect, read_answer
 from sandbox.probe.wire import WireError
+from sandbox.streams import FileSink, FileSource
 
 __all__ = ["Frames", "RemoteDesktop", "Right"]
 
 CALL_S = 60.0  # for calls whose signature has no deadline
 KEPT_FRAMES = 32
+MAX_FILE = 1 << 30
 
 T = TypeVar("T")
 
@@ -90,6 +95,7 @@ class RemoteDesktop:
         self._image_digest = image_digest
         self._link = link
         self._frames = frames
+        self._forwards: set[Forward] = set()
         self.hub_s = 0.0
         """How long the last call took beyond the time that the desktop itself needed, seconds."""
 
@@ -145,14 +151,54 @@ class RemoteDesktop:
     ) -> int:
         return await self._call(calls.spawn(argv, user=user, cwd=cwd, env=env))
 
-    async def put_file(self, path: str, data: bytes, *, user: User = "user", mode: int = 0o644) -> None:
-        return await self._call(calls.put_file(path, data, user=user, mode=mode), body=data)
+    async def put_file(
+        self, path: str, data: bytes, *, user: User = "user", mode: int = 0o644, deadline_s: float = 60.0
+    ) -> None:
+        return await self._call(calls.put_file(path, data, user=user, mode=mode), body=data, deadline_s=deadline_s)
 
-    async def get_file(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
-        return await self._call(calls.get_file(path, max_bytes=max_bytes))
+    async def get_file(self, path: str, *, max_bytes: int = 64 << 20, deadline_s: float = 60.0) -> bytes:
+        return await self._call(calls.get_file(path, max_bytes=max_bytes), deadline_s=deadline_s)
+
+    async def upload(
+        self, source: Path, path: str, *, user: User = "user", mode: int = 0o644, deadline_s: float = 600.0
+    ) -> int:
+        """As `Box.upload`, but a message holds the whole file: up to `MAX_FILE` bytes."""
+        with FileSource(source) as opened:
+            if opened.size > MAX_FILE:
+                raise FileRefused(f"{source} has {opened.size} bytes; a hub passes on {MAX_FILE}", kind="too_large")
+            data = await opened.read(opened.size)
+            opened.check()
+        await self.put_file(path, data, user=user, mode=mode, deadline_s=deadline_s)
+        return len(data)
+
+    async def download(self, path: str, target: Path, *, max_bytes: int = 16 << 30, deadline_s: float = 600.0) -> int:
+        """As `Box.download`, but a message holds the whole file: up to `MAX_FILE` bytes."""
+        with FileSink(target) as opened:
+            data = await self.get_file(path, max_bytes=min(max_bytes, MAX_FILE), deadline_s=deadline_s)
+            await opened.write(data)
+            await opened.keep()
+        return len(data)
+
+    @contextlib.asynccontextmanager
+    async def forward(self, port: int) -> AsyncIterator[Forward]:
+        async def connect() -> Ends:
+            self._right.check()
+            return await self._link.stream(
+                {"op": "forward", "lease": self.id, "epoch": self._right.epoch, "port": port}
+            )
+
+        self._right.check()
+        async with Forward.open(connect) as forward:
+            self._forwards.add(forward)
+            try:
+                yield forward
+            finally:
+                self._forwards.discard(forward)
 
     async def close(self) -> None:
         """End the lease; the hub destroys the desktop. Idempotent."""
+        for forward in self._forwards:
+            forward.close()
         self._right.end("closed")
         if not self._right.told_over:
             self._right.told_over = True

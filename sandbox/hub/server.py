@@ -28,7 +28,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from sandbox.desktop import DesktopSpec
-from sandbox.errors import BadRequest, DeadlineExceeded, LeaseExpired, MissingRequirement
+from sandbox.errors import BadRequest, DeadlineExceeded, LeaseExpired, MissingRequirement, SandboxError
+from sandbox.forward import Ends
 from sandbox.frame import Frame
 from sandbox.hub.hub import Hub
 from sandbox.hub.lease import Lease
@@ -139,6 +140,9 @@ class HubServer:
                 admitted = await self._admit(reader, writer)
             while admitted:
                 message, body = await read_message(reader)
+                if message.get("op") == "forward":
+                    await self._forward(message, (reader, writer))
+                    return
                 answer = await _while_connected(reader, self._answer(message, body))
                 async with asyncio.timeout(SEND_S):
                     await send_message(writer, *answer)
@@ -292,6 +296,19 @@ class HubServer:
             "desktop_s": performed.desktop_s,
         }
         return {"result": result}, [pixels, *performed.blobs]
+
+    async def _forward(self, message: Message, client: Ends) -> None:
+        """Make a client's connection one to a port of the desktop; it ends when the lease does."""
+        try:
+            async with self._find(message).lease.desktop.forward(message["port"]) as forward:
+                inside = await forward.connect()
+                await send_message(client[1], {"result": {}})
+                await forward.carry(client, inside)
+        except (KeyError, TypeError) as error:
+            refusal = BadRequest(f"malformed request: {type(error).__name__}: {error}")
+            await send_message(client[1], {"error": encode_error(refusal)})
+        except SandboxError as error:
+            await send_message(client[1], {"error": encode_error(error)})
 
     def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """A task that outlives the connection which asked for it; it ends with the server at the latest."""

@@ -16,6 +16,9 @@ __all__ = ["Collector"]
 MAX_NODES = 4000
 MAX_OUTPUT = 1 << 18
 MAX_ARGUMENTS = 1 << 16
+MAX_READS = 4
+"""How often a file is read that changes each time: a program may just be saving it."""
+MISSING = frozenset({"missing", "unreadable", "denied", "changed"})
 
 
 def _ok(data: Any) -> dict[str, Any]:
@@ -60,7 +63,7 @@ class Collector:
             answer: dict[str, Any] = self._collectors[request["type"]](request, deadline)
             return answer
         except FileRefused as error:
-            status = {"missing": "missing", "too_large": "too_large", "unreadable": "missing"}.get(error.kind, "error")
+            status = "missing" if error.kind in MISSING else "too_large" if error.kind == "too_large" else "error"
             return _not_ok(status, str(error))
         except (CommandFailed, AccessibilityUnavailable) as error:
             return _not_ok("error", str(error))
@@ -69,11 +72,16 @@ class Collector:
         # Links out of the home are not followed; a path that says openly where it leads is not held to it.
         plain = os.path.normpath(self._files.absolute(request["path"]))
         inside = self._files.home if plain.startswith(self._files.home + "/") else ""
-        with self._files.read(
-            request["path"], user="user", max_bytes=request["max_bytes"], inside=inside, deadline=deadline
-        ) as transfer:
-            data = b"".join(transfer.chunks(deadline))
-        return _ok(data)
+        for reads in range(1, MAX_READS + 1):
+            try:
+                with self._files.read(
+                    request["path"], user="user", max_bytes=request["max_bytes"], inside=inside, deadline=deadline
+                ) as transfer:
+                    return _ok(b"".join(transfer.chunks(deadline)))
+            except FileRefused as error:
+                if error.kind != "changed" or reads == MAX_READS:
+                    raise
+        raise AssertionError("the last read returns or raises")
 
     def _glob(self, request: dict[str, Any], deadline: float) -> dict[str, Any]:
         return _ok(self._files.glob(request["pattern"], max_items=request["max_items"], deadline=deadline))

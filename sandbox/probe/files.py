@@ -10,15 +10,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sandbox.probe.commands import Process, SpawnerLink
+from sandbox.probe.userside import CHANGED
 from sandbox.probe.waiting import ready
 
 __all__ = ["FileRefused", "Files", "Transfer"]
 
 CHUNK = 1 << 18
+ENDING_S = 1.0
+"""How long a helper whose input ended is given to clean up after itself."""
 
 
 class FileRefused(Exception):
-    """The file is missing, unreadable, unwritable or too large; `kind` says which."""
+    """Why a file is not transferred.
+
+    Args:
+        kind: `missing`, `malformed`, one of the host's `FileProblem`, `late`, or `error` for a failure of the helper.
+    """
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
@@ -26,15 +33,16 @@ class FileRefused(Exception):
 
 
 class Transfer:
-    """A file being read: its size is known, its bytes follow from `fd`."""
+    """A file being read: its size is known, its bytes follow from `fd`, which `process` writes."""
 
-    def __init__(self, size: int, head: bytes, fd: int) -> None:
+    def __init__(self, size: int, head: bytes, fd: int, process: Process) -> None:
         self.size = size
         self._head = head
         self._fd = fd
+        self._process = process
 
     def chunks(self, deadline: float) -> Iterator[bytes]:
-        """The bytes, in pieces.
+        """The bytes, in pieces. They are of one state of the file when this ends without an error.
 
         Raises:
             FileRefused: the file changed while it was read, or the deadline passed.
@@ -46,9 +54,15 @@ class Transfer:
         while left:
             data = _read_some(self._fd, min(CHUNK, left), deadline)
             if not data:
-                raise FileRefused("unreadable", "the file changed while it was read")
+                break
             left -= len(data)
             yield data
+        if not ready([self._process.ended], deadline - time.monotonic()):
+            raise _late()
+        if self._process.status == CHANGED:
+            raise FileRefused("changed", "the file changed while it was read")
+        if left or self._process.status != 0:
+            raise FileRefused("error", "the file helper was ended before it was done")
 
 
 class Files:
@@ -70,9 +84,9 @@ class Files:
             FileRefused: it cannot be read.
         """
         argv = ["@", "read", self.absolute(path), str(max_bytes), inside]
-        with self._helper(argv, user) as (_, out_r, _process):
+        with self._helper(argv, user) as (_, out_r, process):
             described, head = _first_line(out_r, deadline)
-            yield Transfer(described["size"], head, out_r)
+            yield Transfer(described["size"], head, out_r, process)
 
     def write(
         self, path: str, take: Callable[[int], bytes], size: int, *, user: str, mode: int, deadline: float
@@ -83,13 +97,13 @@ class Files:
             take: gives the next bytes, at most as many as it is asked for.
 
         Raises:
-            FileRefused: it cannot be written.
+            FileRefused: it cannot be written; some of the bytes may not have been taken.
         """
         argv = ["@", "write", self.absolute(path), str(size), str(mode)]
         with self._helper(argv, user) as (in_w, out_r, _process):
             os.set_blocking(in_w, False)
             left, broken = size, False
-            while left:
+            while left and not broken:
                 data = take(min(CHUNK, left))
                 if not data:
                     raise FileRefused("unwritable", "the connection ended in the middle of the file")
@@ -97,7 +111,7 @@ class Files:
                 view = memoryview(data)
                 while view and not broken:
                     if not ready([], deadline - time.monotonic(), writers=[in_w]):
-                        raise FileRefused("error", "the deadline passed while a file was transferred")
+                        raise _late()
                     try:
                         view = view[os.write(in_w, view) :]
                     except BrokenPipeError:
@@ -135,7 +149,7 @@ class Files:
         finally:
             os.close(in_w)
             os.close(out_r)
-            if process.status is None:
+            if not ready([process.ended], ENDING_S):
                 self._link.kill(process)
             process.close()
 
@@ -162,5 +176,9 @@ def _first_line(fd: int, deadline: float) -> tuple[dict[str, Any], bytes]:
 def _read_some(fd: int, count: int, deadline: float) -> bytes:
     left = deadline - time.monotonic()
     if left <= 0 or not ready([fd], left):
-        raise FileRefused("error", "the deadline passed while a file was transferred")
+        raise _late()
     return os.read(fd, count)
+
+
+def _late() -> FileRefused:
+    return FileRefused("late", "the deadline passed while a file was transferred")

@@ -7,9 +7,10 @@ import socket
 import threading
 from typing import Any
 
+from sandbox.probe.commands import CommandFailed
 from sandbox.probe.wire import WireError, recv_exactly
 
-__all__ = ["Body", "Memory", "Refused", "Reply"]
+__all__ = ["Body", "Memory", "Refused", "Reply", "command_refusal"]
 
 REMEMBERED = 4096
 REMEMBERED_BODIES = 8
@@ -24,6 +25,15 @@ class Refused(Exception):
         super().__init__(message)
         self.kind = kind
         self.state = state or {}
+
+    def answer(self) -> dict[str, Any]:
+        """As it goes over the wire."""
+        return {"error": {"type": self.kind, "message": str(self), "state": self.state}}
+
+
+def command_refusal(problem: CommandFailed) -> Refused:
+    """How a command that could not be started is told."""
+    return Refused("Unavailable" if problem.full else "BadRequest", str(problem))
 
 
 class Memory:
@@ -89,6 +99,10 @@ class Body:
         """
         count, self.left = self.left, 0
         return recv_exactly(self._connection, count)
+
+    def take_over(self) -> socket.socket:
+        """The connection, which is no longer the caller's. Nothing may be left."""
+        return socket.socket(fileno=self._connection.detach())
 
     def drop(self) -> None:
         """Read and forget the rest.

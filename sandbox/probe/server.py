@@ -23,21 +23,25 @@ from sandbox.probe.a11y import Accessibility, AccessibilityUnavailable
 from sandbox.probe.actor import Actor
 from sandbox.probe.collect import Collector
 from sandbox.probe.commands import CommandFailed, Drain, SpawnerLink, run
-from sandbox.probe.files import FileRefused, Files
+from sandbox.probe.files import Files
 from sandbox.probe.keyboard import Keyboard
 from sandbox.probe.pointer import Pointer
-from sandbox.probe.requests import Body, Memory, Refused, Reply
+from sandbox.probe.requests import Body, Memory, Refused, Reply, command_refusal
 from sandbox.probe.screen import Screen
 from sandbox.probe.settle import DamageWatcher
+from sandbox.probe.streams import Streams
 from sandbox.probe.windows import WindowReader
 from sandbox.probe.wire import MAX_JSON, VERSION, WireError, encode, recv_message
 
 __all__ = ["serve"]
 
 SOCKET = "/run/frontdesk/ctl/probe.sock"
-CAPABILITIES = ["step", "ready", "exec", "spawn", "read_file", "write_file", "collect", "health"]
+CAPABILITIES = ["step", "ready", "exec", "spawn", "read_file", "write_file", "forward", "collect", "health"]
 MAX_NODES = 5000
 VERSIONS_PER_PROBE = 1 << 32
+MAX_PATIENCE_S = 86_400.0
+SOCKET_GRACE_S = 2.0
+"""A caller that neither sends nor takes anything for as long as its own deadline, and this, is hung up on."""
 
 
 class Probe:
@@ -55,10 +59,11 @@ class Probe:
         self._actor = Actor(self._pointer, Keyboard(self._display))
         self._damage = DamageWatcher(":0")
         self._windows = WindowReader(self._display)
-        self._files = Files(link, config["env"]["user"]["HOME"])
+        files = Files(link, config["env"]["user"]["HOME"])
+        self._streams = Streams(files)
         self._accessibility = Accessibility(link)
         self._collector = Collector(
-            link, self._drain, self._files, self._accessibility, self._window_list, config["uids"]["user"]
+            link, self._drain, files, self._accessibility, self._window_list, config["uids"]["user"]
         )
         self._memory = Memory()
         self._epoch = 0
@@ -75,29 +80,33 @@ class Probe:
     # -- one request --------------------------------------------------------------------------------------------
 
     def handle(self, request: dict[str, Any], body: Body) -> Iterator[bytes]:
-        """Answer one request as pieces to send."""
+        """Answer one request as pieces to send. A `forward` takes the connection over and answers itself."""
         try:
             self._admit(request)
             deadline = time.monotonic() + request["deadline_ms"] / 1000
             operation, args = request["op"], request.get("args", {})
             if operation == "read_file":
-                yield from self._read_file(request["id"], args, deadline)
+                yield from self._streams.read_file(request["id"], args, deadline)
+                return
+            if operation == "forward":
+                self._streams.forward(request["id"], args, body, deadline)
                 return
             if operation == "write_file":
-                answer = self._write_file(args, body, deadline), b""
+                answer = self._streams.write_file(args, body, deadline), b""
             else:
                 answer = self._answer(operation, request["id"], args, body.all(), deadline)
         except Refused as refused:
-            answer = _error(refused.kind, str(refused), refused.state), b""
+            answer = refused.answer(), b""
         except (error.ConnectionClosedError, error.DisplayError, BrokenPipeError) as lost:
             state = {**self._link.facts, "cause": str(lost)}
             answer = _error("DesktopLost", f"the X server does not answer: {self._xserver_fate()}", state), b""
         except (KeyError, TypeError, IndexError) as problem:
             answer = _error("BadRequest", f"malformed request: {type(problem).__name__}: {problem}", {}), b""
-        body.drop()
+        # Before what is left of the body: who is refused need not send a file to its end to learn it.
         yield encode({"id": request.get("id"), **answer[0]}, len(answer[1]), clean=True)
         if answer[1]:
             yield answer[1]
+        body.drop()
 
     def _admit(self, request: dict[str, Any]) -> None:
         if not hmac.compare_digest(str(request.get("token", "")), self._config["token"]):
@@ -106,6 +115,8 @@ class Probe:
             raise Refused("BadRequest", f"this probe speaks version {VERSION}, not {request.get('v')}")
         if request["epoch"] < self._epoch:
             raise Refused("LeaseExpired", f"epoch {request['epoch']} is over; the desktop is at {self._epoch}")
+        if request["epoch"] > self._epoch:
+            self._streams.drop_forwards()  # they are of an epoch that is over
         self._epoch = request["epoch"]
 
     def _xserver_fate(self) -> str:
@@ -136,7 +147,7 @@ class Probe:
         try:
             answer = execute()
         except Refused as refused:
-            answer = _error(refused.kind, str(refused), refused.state), b""
+            answer = refused.answer(), b""
         except (error.ConnectionClosedError, error.DisplayError, BrokenPipeError) as lost:
             state = {**self._link.facts, "cause": str(lost)}
             answer = _error("DesktopLost", f"the X server does not answer: {self._xserver_fate()}", state), b""
@@ -208,7 +219,7 @@ class Probe:
                 max_output=args["max_output"],
             )
         except CommandFailed as problem:
-            raise Refused(_command_error(problem), str(problem)) from problem
+            raise command_refusal(problem) from problem
         result = {
             "exit_code": outcome.status,
             "stdout_bytes": len(outcome.stdout),
@@ -230,37 +241,11 @@ class Probe:
                 detached=True,
             )
         except CommandFailed as problem:
-            raise Refused(_command_error(problem), str(problem)) from problem
+            raise command_refusal(problem) from problem
         finally:
             os.close(null)
         process.close()
         return {"result": {"pid": process.pid}}, b""
-
-    def _read_file(self, request_id: str, args: dict[str, Any], deadline: float) -> Iterator[bytes]:
-        try:
-            with self._files.read(
-                args["path"], user=args["user"], max_bytes=args["max_bytes"], inside="", deadline=deadline
-            ) as transfer:
-                yield encode({"id": request_id, "result": {"size": transfer.size}}, transfer.size)
-                try:
-                    yield from transfer.chunks(deadline)
-                except FileRefused as problem:
-                    # The length is announced already: hanging up is the only way left to say that it failed.
-                    raise WireError(str(problem)) from problem
-        except FileRefused as problem:
-            raise Refused(_file_error(problem), str(problem)) from problem
-        except CommandFailed as problem:
-            raise Refused(_command_error(problem), str(problem)) from problem
-
-    def _write_file(self, args: dict[str, Any], body: Body, deadline: float) -> dict[str, Any]:
-        size = body.left
-        try:
-            self._files.write(args["path"], body.take, size, user=args["user"], mode=args["mode"], deadline=deadline)
-        except FileRefused as problem:
-            raise Refused(_file_error(problem), str(problem)) from problem
-        except CommandFailed as problem:
-            raise Refused(_command_error(problem), str(problem)) from problem
-        return {"result": {"size": size}}
 
     def _collect(self, args: dict[str, Any], deadline: float) -> Reply:
         """Gather evidence. The bytes of files follow as the body, in order; each item says how many are its own."""
@@ -315,21 +300,21 @@ def _error(kind: str, message: str, state: dict[str, str]) -> dict[str, Any]:
     return {"error": {"type": kind, "message": message, "state": state}}
 
 
-def _command_error(problem: CommandFailed) -> str:
-    return "Unavailable" if problem.full else "BadRequest"
-
-
-def _file_error(problem: FileRefused) -> str:
-    return {"missing": "FileNotFound", "error": "Unavailable"}.get(problem.kind, "BadRequest")
+def _patience_s(request: dict[str, Any]) -> float:
+    """How long one send or receive may take while this request is served."""
+    asked = request.get("deadline_ms")
+    return SOCKET_GRACE_S + (min(max(asked, 0) / 1000, MAX_PATIENCE_S) if isinstance(asked, (int, float)) else 0.0)
 
 
 def _talk(probe: Probe, connection: socket.socket) -> None:
     """Serve one connection until it ends."""
     with connection:
         try:
-            while (received := recv_message(connection)) is not None:
+            while connection.fileno() >= 0 and (received := recv_message(connection)) is not None:
+                connection.settimeout(_patience_s(received[0]))
                 for piece in probe.handle(received[0], Body(connection, received[1])):
                     connection.sendall(piece)
+                connection.settimeout(None)
         except (WireError, OSError):
             return  # the caller learns it from the closed connection
 

@@ -2,11 +2,12 @@
 
 Each function takes string arguments, reads standard input, writes standard output and returns an exit code. A first
 line of JSON on standard output describes the result ({"size": ...} or {"error": kind, "reason": text}); file bytes
-follow.
+follow, and the exit code says whether they were one state of the file.
 """
 
 from __future__ import annotations
 
+import errno
 import glob
 import json
 import os
@@ -15,9 +16,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["call"]
+__all__ = ["CHANGED", "call"]
 
 CHUNK = 1 << 18
+CHANGED = 3
+"""Exit code of `read`: the file changed meanwhile."""
+KINDS = {errno.EACCES: "denied", errno.EPERM: "denied", errno.ENOSPC: "no_space", errno.EDQUOT: "no_space"}
 
 
 def _say(message: dict[str, Any]) -> None:
@@ -43,7 +47,7 @@ def _read(path: str, max_bytes: str, inside: str) -> int:
         _say({"error": "missing", "reason": f"there is no file {path}"})
         return 0
     except OSError as error:
-        _say({"error": "unreadable", "reason": f"{path}: {error.strerror}"})
+        _say({"error": _kind(error, "unreadable"), "reason": f"{path}: {error.strerror}"})
         return 0
     info = os.fstat(fd)
     if not stat.S_ISREG(info.st_mode):
@@ -57,40 +61,67 @@ def _read(path: str, max_bytes: str, inside: str) -> int:
     while left:
         data = os.read(fd, min(CHUNK, left))
         if not data:  # it shrank while we read
-            return 1
+            return CHANGED
         _write_all(1, data)
         left -= len(data)
-    return 0
+    return 0 if _state(os.fstat(fd)) == _state(info) else CHANGED
+
+
+def _state(info: os.stat_result) -> tuple[int, int]:
+    return info.st_size, info.st_mtime_ns
+
+
+def _kind(error: OSError, otherwise: str) -> str:
+    return KINDS.get(error.errno or 0, otherwise)
 
 
 def _write(path: str, size: str, mode: str) -> int:
     """Receive a file: complete under its name, or not there at all."""
+    directory, name = os.path.split(path)
     # A short name of its own: the file's may already be as long as names can be.
-    temporary = os.path.join(os.path.dirname(path), f".frontdesk-{os.getpid()}")
+    temporary = f".frontdesk-{os.urandom(8).hex()}"
+    at, named = -1, False
     try:
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.makedirs(directory, exist_ok=True)
+        at = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd, named = _new_file(directory, temporary, at)
         try:
             left = int(size)
             while left:
                 data = os.read(0, min(CHUNK, left))
                 if not data:
-                    raise OSError(5, "the transfer was cut off")
+                    raise OSError(errno.EIO, "the transfer was cut off")
                 _write_all(fd, data)
                 left -= len(data)
             os.fchmod(fd, int(mode))
+            if not named:
+                # With a descriptor of the directory, and only then, Python follows the link to the nameless file.
+                os.link(f"/proc/self/fd/{fd}", temporary, dst_dir_fd=at)
+                named = True
         finally:
             os.close(fd)
-        os.rename(temporary, path)
+        os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=at)
     except OSError as error:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass
-        _say({"error": "unwritable", "reason": f"{path}: {error.strerror}"})
+        if named:
+            os.unlink(temporary, dir_fd=at)
+        _say({"error": _kind(error, "unwritable"), "reason": f"{path}: {error.strerror}"})
         return 0
     _say({"size": int(size)})
     return 0
+
+
+def _new_file(directory: str, name: str, at: int) -> tuple[int, bool]:
+    """A file to fill, and whether it has the name already.
+
+    Without one, nothing is left of it however this process ends, and nobody sees it before it is complete.
+    """
+    try:
+        return os.open(directory, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600), False
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR):
+            raise
+    # An older kernel's overlay has no nameless files.
+    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=at), True
 
 
 def _glob(pattern: str, max_items: str) -> int:

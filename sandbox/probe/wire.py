@@ -4,6 +4,9 @@ A message is a header of two big-endian integers (u32 JSON length, u64 body leng
 request carries `v` (protocol version), `token`, `epoch`, `id` and `deadline_ms`; the answer carries the same `id` and
 either `result` or `error` = {type, message, state}. Bodies are raw bytes (pixels, files) and are streamed, never held
 twice.
+
+A body whose sender can fail in the middle comes in pieces: the header says STREAMED for its length; each piece is a u32
+length and its bytes; one of length 0 ends it, and a second message says how it went.
 """
 
 from __future__ import annotations
@@ -13,10 +16,23 @@ import socket
 import struct
 from typing import Any
 
-__all__ = ["HEADER", "MAX_JSON", "VERSION", "WireError", "decode_header", "encode", "recv_exactly", "recv_message"]
+__all__ = [
+    "HEADER",
+    "MAX_JSON",
+    "PIECE",
+    "STREAMED",
+    "VERSION",
+    "WireError",
+    "decode_header",
+    "encode",
+    "recv_exactly",
+    "recv_message",
+]
 
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct(">IQ")
+PIECE = struct.Struct(">I")
+STREAMED = (1 << 64) - 1
 MAX_JSON = 16 << 20
 
 

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sandbox.actions import Action, Move, is_terminal
@@ -33,8 +35,9 @@ from sandbox.desktop import (
     Want,
     Window,
 )
-from sandbox.errors import BadRequest, DesktopLost
+from sandbox.errors import DesktopLost, FileRefused, Unavailable
 from sandbox.evidence import Evidence, EvidenceItem, EvidenceRequest, FileRequest
+from sandbox.forward import Ends, Forward
 from sandbox.frame import Frame
 from tests.support.screen import make_frame
 
@@ -191,17 +194,43 @@ class FakeDesktop(_Planned):
         await self._use("spawn", argv=tuple(argv), user=user, cwd=cwd, env=env)
         return next(self._pids)
 
-    async def put_file(self, path: str, data: bytes, *, user: User = "user", mode: int = 0o644) -> None:
+    async def put_file(
+        self, path: str, data: bytes, *, user: User = "user", mode: int = 0o644, deadline_s: float = 60.0
+    ) -> None:
         await self._use("put_file", path=path, data=data, user=user, mode=mode)
         self.files[path] = data
 
-    async def get_file(self, path: str, *, max_bytes: int = 64 << 20) -> bytes:
+    async def get_file(self, path: str, *, max_bytes: int = 64 << 20, deadline_s: float = 60.0) -> bytes:
         await self._use("get_file", path=path, max_bytes=max_bytes)
         if path not in self.files:
             raise FileNotFoundError(path)
         if len(self.files[path]) > max_bytes:
-            raise BadRequest(f"{path} is larger than {max_bytes} bytes")
+            raise FileRefused(f"{path} is larger than {max_bytes} bytes", kind="too_large")
         return self.files[path]
+
+    async def upload(
+        self, source: Path, path: str, *, user: User = "user", mode: int = 0o644, deadline_s: float = 600.0
+    ) -> int:
+        await self._use("upload", source=source, path=path, user=user, mode=mode)
+        self.files[path] = source.read_bytes()
+        return len(self.files[path])
+
+    async def download(self, path: str, target: Path, *, max_bytes: int = 16 << 30, deadline_s: float = 600.0) -> int:
+        data = await self.get_file(path, max_bytes=max_bytes)
+        return target.write_bytes(data)
+
+    @contextlib.asynccontextmanager
+    async def forward(self, port: int) -> AsyncIterator[Forward]:
+        await self._use("forward", port=port)
+
+        async def connect() -> Ends:
+            try:
+                return await asyncio.open_connection("127.0.0.1", port)
+            except OSError as error:
+                raise Unavailable(f"nothing listens on port {port} of the desktop") from error
+
+        async with Forward.open(connect) as forward:
+            yield forward
 
     async def close(self) -> None:
         await self._enter("close")

@@ -15,8 +15,9 @@ import pytest
 from sandbox import errors
 from sandbox.actions import TypeText
 from sandbox.backends.local import LocalDesktop
-from sandbox.client import ProbeAddress, ProbeClient, ProbeDesktop
+from sandbox.client import ProbeAddress, ProbeClient
 from sandbox.probe import wire
+from sandbox.probe_desktop import ProbeDesktop
 from tests.support.live import act, find_pid, sh, start
 
 pytestmark = pytest.mark.desktop
@@ -54,7 +55,14 @@ class Raw:
 
 def request(desktop: LocalDesktop, op: str = "health", **changes: Any) -> dict[str, Any]:
     """A good request, with changes."""
-    good = {"v": 1, "token": desktop.address.token, "epoch": 1, "id": uuid.uuid4().hex, "op": op, "deadline_ms": 5000}
+    good = {
+        "v": wire.VERSION,
+        "token": desktop.address.token,
+        "epoch": 1,
+        "id": uuid.uuid4().hex,
+        "op": op,
+        "deadline_ms": 5000,
+    }
     return {**good, "args": {}, **changes}
 
 
@@ -96,7 +104,8 @@ async def test_an_epoch_that_is_over_is_refused(desktop: LocalDesktop) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"v": 2},
+        {"v": wire.VERSION + 1},
+        {"v": wire.VERSION - 1},
         {"v": None},
         {"op": "nothing"},
         {"op": 5},
@@ -120,6 +129,11 @@ async def test_an_epoch_that_is_over_is_refused(desktop: LocalDesktop) -> None:
         {"op": "read_file", "args": {"path": 5, "user": "user", "max_bytes": 1}},
         {"op": "write_file", "args": {"path": "x", "user": "user", "mode": "x"}},
         {"op": "write_file", "args": {}},
+        {"op": "forward", "args": {}},
+        {"op": "forward", "args": {"port": 0}},
+        {"op": "forward", "args": {"port": 65536}},
+        {"op": "forward", "args": {"port": "80"}},
+        {"op": "forward", "args": {"port": True}},
         {"op": "collect", "args": {"requests": [{"type": "nothing", "name": "x"}]}},
         {"op": "collect", "args": {"requests": 5}},
         {

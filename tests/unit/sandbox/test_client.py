@@ -12,10 +12,11 @@ import pytest
 
 from sandbox import errors
 from sandbox.actions import Done, Press
-from sandbox.client import ProbeAddress, ProbeClient, ProbeDesktop
+from sandbox.client import ProbeAddress, ProbeClient
 from sandbox.desktop import DesktopSpec
 from sandbox.frame import Frame
 from sandbox.probe import wire
+from sandbox.probe_desktop import ProbeDesktop
 
 Answer = dict[str, Any]
 Reply = tuple[Answer, bytes] | None

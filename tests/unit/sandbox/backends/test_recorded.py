@@ -233,6 +233,40 @@ async def test_refusals_are_played_too(tape: Tape, directory: Path) -> None:
     assert await refused(RecordingDesktop(fake(), tape)) == await refused(await play(directory))
 
 
+async def test_files_are_the_same_from_memory_and_from_disk(tape: Tape, directory: Path, tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(b"new")
+    recorder = RecordingDesktop(fake(), tape)
+    await recorder.put_file("/b", b"new")
+    assert await recorder.download("/b", target) == 3
+    player = await play(directory)
+    assert await player.upload(source, "/b") == 3
+    assert await player.get_file("/b", max_bytes=16 << 30) == target.read_bytes() == b"new"
+    target.unlink()
+    player = await play(directory)
+    await player.put_file("/b", b"new")
+    assert await player.download("/b", target) == 3
+    assert target.read_bytes() == b"new"
+    source.write_bytes(b"other")
+    with pytest.raises(RecordingMiss):
+        await (await play(directory)).upload(source, "/b")
+
+
+async def test_a_recording_has_no_port_to_forward_and_a_forward_ends_one(tape: Tape, directory: Path) -> None:
+    recorder = RecordingDesktop(fake(), tape)
+    await recorder.step(A)
+    async with recorder.forward(9) as forward:
+        assert forward.port > 0
+    await recorder.step(B)  # goes through, unrecorded
+    player = await play(directory)
+    with pytest.raises(RecordingMiss, match="nothing listens on its port 9; use a live desktop"):
+        async with player.forward(9):
+            pass
+    await player.step(A)
+    with pytest.raises(RecordingMiss):
+        await player.step(B)
+
+
 @pytest.mark.parametrize("how", ["cancelled", "lease over", "bug"])
 async def test_the_recording_ends_where_the_answer_is_not_known(tape: Tape, directory: Path, how: str) -> None:
     inner = fake()

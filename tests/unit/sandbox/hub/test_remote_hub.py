@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from sandbox import errors
 from sandbox.actions import TypeText
 from sandbox.desktop import Desktop, DesktopSpec
 from sandbox.evidence import CommandRequest, FileRequest
+from sandbox.forward import Forward
 from sandbox.hub import Hub, HubAddress, HubServer, Lender, RemoteHub, server
 from sandbox.hub.lease import Holding
 from sandbox.hub.link import Link
@@ -152,6 +154,49 @@ async def test_a_call_answers_as_in_one_process(call: str, bench: Bench) -> None
         assert (there.desktop.spec, there.desktop.image_digest) == (SPEC, far.image_digest)
 
 
+async def test_files_and_ports_pass_through_a_hub(bench: Bench, tmp_path: Path) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.read() + b"<end>")
+        writer.close()
+
+    async def say(forward: Forward) -> bytes:
+        reader, writer = await asyncio.open_connection(forward.host, forward.port)
+        try:
+            writer.write(b"x" * 100_000)
+            writer.write_eof()
+            return await reader.read()
+        except ConnectionError:
+            return b""
+        finally:
+            writer.transport.abort()
+
+    listener = await asyncio.start_server(echo, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(b"data \0")
+    async with bench.client() as hub, hub.lease(SPEC) as lease:
+        assert await lease.desktop.upload(source, "a") == 6
+        assert await lease.desktop.download("a", target) == 6
+        assert target.read_bytes() == b"data \0"
+        with pytest.raises(errors.FileRefused) as refused:
+            await lease.desktop.download("a", target, max_bytes=5)
+        assert refused.value.kind == "too_large"
+        async with lease.desktop.forward(port) as forward:
+            assert await say(forward) == b"x" * 100_000 + b"<end>"
+            # What the desktop refuses is told with its type.
+            async with lease.desktop.forward(port) as other:
+                listener.close()
+                await listener.wait_closed()
+                assert await say(other) == b""
+                assert isinstance(other.last_error, errors.SandboxError)
+            await lease.desktop.close()
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection(forward.host, forward.port)
+            with pytest.raises(errors.LeaseExpired):
+                async with lease.desktop.forward(port):
+                    pass
+
+
 async def test_both_hubs_are_lenders(bench: Bench) -> None:
     async def borrow(lender: Lender) -> str:
         async with lender.lease(SPEC) as loan:
@@ -194,7 +239,11 @@ def test_every_error_of_ours_survives_the_wire() -> None:
         kind = getattr(errors, name)
         if not isinstance(kind, type):
             continue
-        made = kind("what", fix="this") if kind is errors.MissingRequirement else kind("what")
+        options: dict[Any, dict[str, Any]] = {
+            errors.MissingRequirement: {"fix": "this"},
+            errors.FileRefused: {"kind": "changed"},
+        }
+        made = kind("what", **options.get(kind, {}))
         back = decode_error(encode_error(made))
         assert type(back) is kind
         assert str(back) == str(made)
