@@ -18,6 +18,7 @@ from agent.task import CheckResult
 from sandbox.actions import Action
 from sandbox.evidence import Evidence
 from verigen.checks.accessibility import check_accessibility
+from verigen.checks.browser import check_browser
 from verigen.checks.config import check_config
 from verigen.checks.final_action import check_final_action
 from verigen.checks.glob import check_glob
@@ -39,6 +40,7 @@ ITEM_CHECKS: dict[str, Callable[[Any, Any], Verdict]] = {
     "accessibility": check_accessibility,
     "window": check_window,
     "process": check_process,
+    "browser": check_browser,
 }
 """Leaf type -> what judges the data of its evidence item."""
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
     "AccessibilityCheck",
     "AllOf",
     "AnyOf",
+    "BrowserCheck",
     "CheckNode",
     "ConfigCheck",
     "FinalActionCheck",
@@ -106,6 +107,27 @@ class ProcessCheck(_Leaf):
     running: bool = True
 
 
+class BrowserCheck(_Leaf):
+    """Whether some record of a browser's answer (a tab, an element, a cookie, ...) is as described."""
+
+    type: Literal["browser"] = "browser"
+    item: str
+    where: dict[str, str | bool | int | float | None] = {}
+    """Fields of the record and their values; texts are compared without outer white space."""
+    contains: dict[str, str] = {}
+    """Text fields of the record, and what they contain."""
+    present: bool = True
+    """False: no record may be as described."""
+
+    @model_validator(mode="after")
+    def _describes(self) -> BrowserCheck:
+        if not self.where and not self.contains:
+            raise ValueError("a browser check describes a record: give `where` or `contains`")
+        if not all(text.strip() for text in self.contains.values()):
+            raise ValueError("every text contains an empty one")
+        return self
+
+
 class FinalActionCheck(_Leaf):
     """How the policy ended: done, infeasible, or an answer with this text."""
 
@@ -148,6 +170,7 @@ CheckNode = Annotated[
     | AccessibilityCheck
     | WindowCheck
     | ProcessCheck
+    | BrowserCheck
     | FinalActionCheck
     | AllOf
     | AnyOf

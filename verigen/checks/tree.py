@@ -8,6 +8,7 @@ from verigen.checks.model import (
     AccessibilityCheck,
     AllOf,
     AnyOf,
+    BrowserCheck,
     CheckNode,
     ConfigCheck,
     FinalActionCheck,
@@ -21,7 +22,9 @@ from verigen.checks.model import (
 
 __all__ = ["ItemLeaf", "Leaf", "items_read", "leaves"]
 
-ItemLeaf = TextCheck | ConfigCheck | SettingCheck | GlobCheck | AccessibilityCheck | WindowCheck | ProcessCheck
+ItemLeaf = (
+    TextCheck | ConfigCheck | SettingCheck | GlobCheck | AccessibilityCheck | WindowCheck | ProcessCheck | BrowserCheck
+)
 """Leaves that read one evidence item."""
 Leaf = ItemLeaf | FinalActionCheck
 

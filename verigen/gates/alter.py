@@ -14,6 +14,7 @@ from typing import Any
 from sandbox.evidence import EvidenceItem
 from verigen.checks.model import (
     AccessibilityCheck,
+    BrowserCheck,
     ConfigCheck,
     GlobCheck,
     ProcessCheck,
@@ -53,6 +54,16 @@ def damage(leaf: ItemLeaf, item: EvidenceItem, rng: random.Random) -> list[Chang
             return satisfy_window(leaf, item)
         case ProcessCheck():
             return [("ended", _ok([]))] if leaf.running else [("running", _ok([{"pid": 1, "argv": ["x"]}]))]
+        case BrowserCheck(present=True):
+            changes = [("nothing there", _ok([]))]
+            for field in leaf.where:
+                others = [{**record, field: _other(record.get(field))} for record in _list(item)]
+                changes.append((f"another {field}", _ok(others)))
+            for field in leaf.contains:
+                changes.append((f"an empty {field}", _ok([{**record, field: ""} for record in _list(item)])))
+            return changes
+        case BrowserCheck():
+            return _described(leaf, item)
 
 
 def satisfy(leaf: ItemLeaf, item: EvidenceItem) -> list[Change]:
@@ -73,6 +84,8 @@ def satisfy(leaf: ItemLeaf, item: EvidenceItem) -> list[Change]:
             return satisfy_window(leaf, item)
         case ProcessCheck(running=True):
             return [("running", _ok([{"pid": 1, "argv": ["x"]}]))]
+        case BrowserCheck(present=True):
+            return _described(leaf, item)
         case _:
             return []
 
@@ -100,6 +113,8 @@ def preserve(leaf: ItemLeaf, item: EvidenceItem) -> list[Change]:
             return [("moved, below another window", _ok([*moved, stranger]))]
         case ProcessCheck():
             return [("other process ids", _ok([{**entry, "pid": 99} for entry in _list(item)]))]
+        case BrowserCheck():
+            return [("in other order", _ok(list(reversed(_list(item)))))]
 
 
 def text_of(item: EvidenceItem) -> str:
@@ -113,6 +128,11 @@ def satisfy_window(leaf: WindowCheck, item: EvidenceItem) -> list[Change]:
     """Open a window of the app with the title."""
     window = {"app": leaf.app, "title": leaf.title_contains, "active": True, "dialog": False, "bounds": [0, 0, 9, 9]}
     return [("the window open", _ok([*_list(item), window]))]
+
+
+def _described(leaf: BrowserCheck, item: EvidenceItem) -> list[Change]:
+    """Add a record that is as the leaf describes."""
+    return [("the very record added", _ok([*_list(item), {**leaf.contains, **leaf.where}]))]
 
 
 def _texts(item: EvidenceItem, texts: Iterable[tuple[str, str]]) -> list[Change]:

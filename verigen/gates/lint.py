@@ -18,6 +18,7 @@ from verigen.bundle import Bundle, Script
 from verigen.checks import items_read, leaves
 from verigen.checks.model import (
     AccessibilityCheck,
+    BrowserCheck,
     CheckNode,
     ConfigCheck,
     FinalActionCheck,
@@ -57,6 +58,7 @@ READS: dict[type[ItemLeaf], tuple[str, ...]] = {
     AccessibilityCheck: ("accessibility",),
     WindowCheck: ("windows",),
     ProcessCheck: ("process",),
+    BrowserCheck: ("browser",),
 }
 """Which evidence each family of checks reads."""
 

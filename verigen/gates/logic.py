@@ -14,6 +14,7 @@ from verigen.checks.final_action import check_final_action
 from verigen.checks.model import (
     AllOf,
     AnyOf,
+    BrowserCheck,
     CheckNode,
     FinalActionCheck,
     GlobCheck,
@@ -99,7 +100,7 @@ def _reads_content(leaf: Leaf) -> bool:
     match leaf:
         case WindowCheck() | ProcessCheck() | GlobCheck(mode="includes" | "excludes"):
             return False
-        case TextCheck(match="not_contains"):
+        case TextCheck(match="not_contains") | BrowserCheck(present=False):
             return False
         case FinalActionCheck():
             return leaf.kind == "infeasible" or (leaf.kind == "answer" and leaf.answer is not None)

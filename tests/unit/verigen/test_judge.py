@@ -15,6 +15,7 @@ from verigen.checks.model import (
     AccessibilityCheck,
     AllOf,
     AnyOf,
+    BrowserCheck,
     CheckNode,
     ConfigCheck,
     FinalActionCheck,
@@ -256,3 +257,44 @@ def test_results_name_each_check_once_and_say_what_differs() -> None:
     assert [result.name for result in results] == ["text:it", "text:it#2", "not text:it", "final_action:done"]
     assert results[0].reason == "line 2 is 'x', expected 'b'"
     assert len(judge(text("a"), make_evidence(it=file_item("z" * 5000)), None)[1][0].reason) < 300
+
+
+TABS = [
+    {"url": "http://a/", "title": " Order 1 ", "active": False},
+    {"url": "http://b/", "title": "Cart", "active": True, "count": 1},
+]
+
+
+@pytest.mark.parametrize(
+    ("described", "expected"),
+    [
+        ({"where": {"active": True, "url": "http://b/"}}, 1),
+        ({"where": {"active": True, "url": "http://a/"}}, 0),  # of one record, not of two
+        ({"where": {"title": "Order 1"}}, 1),
+        ({"where": {"title": "order 1"}}, 0),
+        ({"where": {"active": 1}}, 0),
+        ({"where": {"count": True}}, 0),
+        ({"where": {"count": 1}}, 1),
+        ({"where": {"nothing": None, "title": "Cart"}}, 1),
+        ({"contains": {"title": "Order"}, "where": {"active": False}}, 1),
+        ({"contains": {"title": "Order"}, "where": {"active": True}}, 0),
+        ({"contains": {"active": "T"}}, 0),
+        ({"contains": {"title": "Order"}, "present": False}, 0),
+        ({"contains": {"title": "Refund"}, "present": False}, 1),
+    ],
+)
+def test_a_browser_check_describes_one_record(described: dict[str, Any], expected: int) -> None:
+    check = BrowserCheck.model_validate({"item": "it", **described})
+    assert score(check, ok(TABS)) == expected
+    assert score(check, missing()) == 0  # whatever it says of absence
+
+
+@pytest.mark.parametrize("described", [{}, {"present": False}, {"contains": {"title": " "}}])
+def test_a_browser_check_that_describes_nothing_is_refused(described: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"browser check|empty one"):
+        BrowserCheck.model_validate({"item": "it", **described})
+
+
+def test_a_browser_answer_that_is_no_list_is_the_graders_fault() -> None:
+    with pytest.raises(GraderFailed):
+        score(BrowserCheck(item="it", where={"url": "x"}), ok({"url": "x"}))

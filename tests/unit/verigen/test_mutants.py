@@ -12,6 +12,7 @@ from verigen.checks.model import (
     AccessibilityCheck,
     AllOf,
     AnyOf,
+    BrowserCheck,
     CheckNode,
     ConfigCheck,
     FinalActionCheck,
@@ -76,6 +77,11 @@ SHARP: list[tuple[CheckNode, EvidenceItem]] = [
     (WindowCheck(item="it", app="browser", open=False), ok([WINDOW])),
     (ProcessCheck(item="it"), ok([{"pid": 7, "argv": ["x"]}])),
     (ProcessCheck(item="it", running=False), ok([])),
+    (
+        BrowserCheck(item="it", where={"active": True}, contains={"title": "Cart"}),
+        ok([{"url": "http://a/", "title": "Your Cart", "active": True}, {"url": "b", "title": "", "active": False}]),
+    ),
+    (BrowserCheck(item="it", where={"url": "http://a/"}, present=False), ok([{"url": "b"}])),
 ]
 
 
@@ -96,6 +102,7 @@ NEGATED: list[tuple[CheckNode, EvidenceItem]] = [
     (GlobCheck(item="it", names=("c",), mode="includes"), ok(FILES)),
     (WindowCheck(item="it", app="editor", title_contains="b.txt"), ok([WINDOW])),
     (ProcessCheck(item="it"), ok([])),
+    (BrowserCheck(item="it", where={"url": "http://a/"}, contains={"title": "A"}), ok([{"url": "b"}])),
 ]
 
 
