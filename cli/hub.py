@@ -66,9 +66,7 @@ def serve(
     capacity = desktops or 4 * len(os.sched_getaffinity(0))
     where = token_path or home.run / "hub.token"
     stats = asyncio.run(_serve(output, home, host, port, token, where, capacity=capacity, warm=warm))
-    output.err.print(
-        f"stopped; {stats.boots} desktops had been booted, {stats.reaped} orphans removed", highlight=False
-    )
+    output.err.print(f"stopped after {stats.boots} boots; orphans removed: {stats.reaped}", highlight=False)
 
 
 async def _serve(
