@@ -7,7 +7,7 @@ broken by what gates are known to miss and to fail wrongly.
 ::
 
     failed -> BROKEN; the gates run again after a wait that doubles
-    passed -> FRONTIER if the task is then more likely sound than broken; else the gates run again at once
+    passed -> FRONTIER if the task is then more likely sound than broken; else the gates stay asked for
 
 So where broken tasks are rare, one pass frees a task that one failure held; where they are common, or its outcomes
 speak against it, a pass must be confirmed. A task that comes back must show more groups before it is doubted again.
@@ -163,8 +163,6 @@ class Judging:
                 # What its check said while it was held for broken is no longer held against it.
                 self.tasks["ring_passes"][k] = self.tasks["ring_graded"][k] = 0
             self._leave_quarantine(k, State.FRONTIER, version, "Its gates ran again and passed.", name)
-        elif state == State.BROKEN:
-            self.tasks["due"][k] = version
 
     def retire(self, k: int, version: int, name: str) -> None:
         """Take a task out of the life cycle."""

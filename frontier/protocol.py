@@ -180,11 +180,13 @@ class AsksForGates(Protocol):
     """A sampler that doubts tasks."""
 
     def gate_requests(self) -> list[GateRequest]:
-        """The tasks whose gates should run now; each stays in the list until it is answered."""
+        """The tasks whose gates should run now; each stays in the list until an answer decides."""
         ...
 
     def gate_answer(self, task: str, *, passed: bool, version: int) -> None:
-        """Tell what the gates of a task said.
+        """Tell what the gates of a task said; of a retired task it is ignored.
+
+        Gates err, so a pass may leave the task held and asked for once more.
 
         Raises:
             ValueError: no gates were asked for.
