@@ -141,13 +141,14 @@ async def seed_pages(browser: Browser, pages: Sequence[SeedPage], *, deadline_s:
 
 async def _await_browser(forward: Forward, port: int, deadline_s: float) -> str:
     """The browser's address on the forward, once it answers."""
-    ends_at = asyncio.get_running_loop().time() + deadline_s
-    while True:
-        try:
-            async with asyncio.timeout_at(ends_at):
-                return await endpoint(forward)
-        except (NoBrowser, BrowserSilent, TimeoutError) as error:
-            if asyncio.get_running_loop().time() + POLL_S > ends_at:
-                why = str(error) or "it does not answer"
-                raise Unavailable(f"no browser on port {port} within {deadline_s:g} s: {why}") from error
-        await asyncio.sleep(POLL_S)
+    why = "it does not answer"
+    try:
+        async with asyncio.timeout(deadline_s):
+            while True:
+                try:
+                    return await endpoint(forward)
+                except (NoBrowser, BrowserSilent) as error:
+                    why = str(error)
+                await asyncio.sleep(POLL_S)
+    except TimeoutError as error:
+        raise Unavailable(f"no browser on port {port} within {deadline_s:g} s: {why}") from error

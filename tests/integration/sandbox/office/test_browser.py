@@ -145,8 +145,7 @@ async def test_a_bookmark_that_was_made_by_keys_is_in_the_profile(browsing: Loca
         return [(mark["name"], mark["url"]) for mark in item.data or ()]
 
     assert await wait_for("the bookmark", kept) == [("Other", f"{SITE}/other.html")]
-    folder = (await _data(browsing, what="bookmarks"))[0]["folder"]
-    assert folder.startswith("Bookmarks bar")
+    assert (await _data(browsing, what="bookmarks"))[0]["folder"] in ("Bookmarks bar", "Other bookmarks")
 
 
 async def test_what_is_not_there_is_told(browsing: LocalDesktop) -> None:
@@ -196,7 +195,7 @@ found = []
 for pid in filter(str.isdigit, os.listdir("/proc")):
     try:
         argv = open(f"/proc/{pid}/cmdline").read()  # one text with blanks, as Chromium rewrites it
-        if "--type=renderer" in argv:
+        if "--type=renderer" in argv and int(pid) != os.getpid():
             status = dict(line.split(":", 1) for line in open(f"/proc/{pid}/status") if ":" in line)
             found.append([len(status["NSpid"].split()), int(status["Seccomp_filters"]), "--no-sandbox" in argv])
     except OSError: pass
