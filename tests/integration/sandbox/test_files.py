@@ -16,25 +16,25 @@ from tests.support.live import find_pid, sh
 pytestmark = pytest.mark.desktop
 
 
-async def test_two_hundred_megabytes_pass_through_little_memory(backend: LocalBackend, tmp_path: Path) -> None:
-    desktop = await backend.boot(DesktopSpec(width=320, height=240, memory_mb=1536, disk_mb=600))
+async def test_a_hundred_megabytes_pass_through_little_memory(backend: LocalBackend, tmp_path: Path) -> None:
+    desktop = await backend.boot(DesktopSpec(width=320, height=240, memory_mb=1536, disk_mb=300))
     try:
         block = os.urandom(1 << 20)
         source, target = tmp_path / "source", tmp_path / "target"
-        source.write_bytes(block * 200)
+        source.write_bytes(block * 100)
         probe = find_pid(desktop, "probe")
         before, here = _peak_kb(probe), _peak_kb(os.getpid())
         await desktop.upload(source, "large")
         with source.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         assert (await sh(desktop, "sha256sum large")).split()[0] == digest
-        assert await desktop.download("large", target) == 200 << 20
+        assert await desktop.download("large", target) == 100 << 20
         with target.open("rb") as file:
             assert hashlib.file_digest(file, "sha256").hexdigest() == digest
         assert _peak_kb(probe) - before < 20_000
         assert _peak_kb(os.getpid()) - here < 40_000
-        await desktop.put_file("large", block * 200)
-        assert await desktop.get_file("large", max_bytes=300 << 20) == block * 200
+        await desktop.put_file("large", block * 100)
+        assert await desktop.get_file("large", max_bytes=200 << 20) == block * 100
         assert _peak_kb(probe) - before < 20_000
     finally:
         await desktop.close()
