@@ -81,7 +81,7 @@ def _candidates() -> dict[str, dict[str, Maker]]:
         "default": BY_ROLLOUTS,
         "size_power=0.65": replace(BY_ROLLOUTS, size_power=0.65),
         "draw_sharpness=3": replace(BY_ROLLOUTS, draw_sharpness=3.0),
-        "draw_sharpness=30": replace(BY_ROLLOUTS, draw_sharpness=30.0),
+        "draw_sharpness=10": replace(BY_ROLLOUTS, draw_sharpness=10.0),
         "rest=0": replace(BY_ROLLOUTS, rest=0),
         "doubt_threshold=0.15": replace(BY_ROLLOUTS, doubt_threshold=0.15),
         "audit_groups=14": replace(BY_ROLLOUTS, audit_groups=14),

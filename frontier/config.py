@@ -20,7 +20,7 @@ class FrontierConfig:
     size_power: float = 0.75
     """What a live group is worth grows with (n - 1) to this power: 0.5 is the norm of its advantages, 1 the gradient of
     a policy far from its optimum, 0 counts live groups."""
-    draw_sharpness: float = 10.0
+    draw_sharpness: float = 30.0
     """The Thompson draw takes beliefs for this many times stronger than they are: 1 explores as the theory has it, more
     trusts the mean."""
     cost_power: float = 1.0
