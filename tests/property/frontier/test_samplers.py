@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from frontier import (
     Allocation,
+    AsksForGates,
     FrontierConfig,
     FrontierSampler,
     RolloutOutcome,
