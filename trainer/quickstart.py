@@ -73,7 +73,8 @@ def default_plan(seed: int = 0) -> QuickstartPlan:
         name=f"quickstart-{seed}" if seed else "quickstart",
         seed=seed,
         desktops=6,
-        warm_start=WarmStart(demonstrations=76, draws=164, reading=450, updates=700),
+        # Practice tasks are not demonstrated: those that were shown would all be passed, and teach nothing.
+        warm_start=WarmStart(demonstrations=1, draws=240, reading=900, updates=700),
         practice=Practice(updates=1000, minutes=7.0),
     )
     return QuickstartPlan(run=run)
