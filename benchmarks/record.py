@@ -54,6 +54,8 @@ class Bench:
     home: Path
     """State folder: images and desktops live there, and so does the draft."""
     seed: int = 0
+    seeds: int | None = None
+    """Repetitions with seeds of their own, from `seed` on, of benchmarks that have any; None leaves it to them."""
     results: Path = RESULTS
     command: str = ""
     """The command line that repeats this run."""

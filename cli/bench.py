@@ -23,6 +23,9 @@ __all__ = ["register"]
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 NOT_BENCHES = {"__init__", "chaos_audit", "chaos_worker", "readme", "record"}
 
+HOURS = {"quickstart"}
+"""Benchmarks that take hours."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the root."""
@@ -39,9 +42,12 @@ def register(app: typer.Typer) -> None:
     )
     def bench(
         names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Which benchmarks.")] = None,
-        all: Annotated[bool, typer.Option("--all", help="Every benchmark.")] = False,
+        all: Annotated[bool, typer.Option("--all", help="Every benchmark that takes less than an hour.")] = False,
         fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what an interrupted run measured.")] = False,
         seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+        seeds: Annotated[
+            int | None, typer.Option(min=1, help="Repetitions of `quickstart`.", show_default=False)
+        ] = None,
         json: Json = False,
     ) -> None:
         """Measure the figures of the README again; without a name, list them.
@@ -53,12 +59,12 @@ def register(app: typer.Typer) -> None:
         known = _known()
         if unknown := [name for name in names or [] if name not in known]:
             raise ValueError(f"no benchmark is named {unknown[0]}; there are: {', '.join(known)}")
-        chosen = list(known) if all else list(dict.fromkeys(names or []))
+        chosen = [name for name in known if name not in HOURS] if all else list(dict.fromkeys(names or []))
         if not chosen:
             rows = [(f"[cyan]{name}[/cyan]", about) for name, about in known.items()]
             output.result({"benchmarks": known}, table(["Name", "What it measures"], rows))
             return
-        outcomes = [_run(output, name, seed=seed, fresh=fresh) for name in chosen]
+        outcomes = [_run(output, name, seed=seed, seeds=seeds, fresh=fresh) for name in chosen]
         data = [{"bench": name, "result": str(path), "figures": result.figures} for name, result, path in outcomes]
         output.result({"benchmarks": data}, *[part for outcome in outcomes for part in _parts(*outcome)])
 
@@ -71,7 +77,7 @@ def _known() -> dict[str, str]:
     return {path.stem: (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0] for path in files}
 
 
-def _run(output: Output, name: str, *, seed: int, fresh: bool) -> tuple[str, Result, Path]:
+def _run(output: Output, name: str, *, seed: int, seeds: int | None, fresh: bool) -> tuple[str, Result, Path]:
     if str(FOLDER.parent) not in sys.path:  # an installation knows the packages of the checkout, not its folder
         sys.path.append(str(FOLDER.parent))
     from benchmarks.record import Bench
@@ -83,7 +89,10 @@ def _run(output: Output, name: str, *, seed: int, fresh: bool) -> tuple[str, Res
             name=name,
             home=Home.default().ensure().path,
             seed=seed,
-            command=f"frontdesk bench {name}" + (f" --seed {seed}" if seed else ""),
+            seeds=seeds,
+            command=f"frontdesk bench {name}"
+            + (f" --seed {seed}" if seed else "")
+            + (f" --seeds {seeds}" if seeds else ""),
             on_arm=lambda arm, kept: progress.now(f"{arm} (measured before)" if kept else arm),
         )
         if fresh:

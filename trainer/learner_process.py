@@ -12,6 +12,7 @@ the engine has read it by then.
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -84,6 +85,11 @@ class LearnerProcess:
         """Make updates from what was taken in; returns the metrics' means."""
         metrics: dict[str, float] = await self.child.call("teach", num_updates, how)
         return metrics
+
+    async def cpu_s(self) -> float:
+        """CPU time that the process has used, seconds."""
+        used: float = await self.child.call("cpu_s")
+        return used
 
     async def update(self, batch: Sequence[Weighed]) -> dict[str, float]:
         """One update by reinforcement."""
@@ -234,6 +240,9 @@ class _LearnerService:
         mean_lag = sum(self._learner.version - one.oldest_version for one in sequences) / max(1, len(sequences))
         metrics = self._learner.update(sequences, objective)
         return {**metrics, "staleness_max": staleness, "staleness_mean": mean_lag}
+
+    def cpu_s(self) -> float:
+        return time.process_time()
 
     def publish(self) -> tuple[Path, int]:
         from safetensors.torch import save_file

@@ -42,7 +42,16 @@ from verigen.sets import ProvenBundle
 from verigen.synth import CAP, PAUSES_S, Gates, synthesise, yields
 from verigen.verify import verify
 
-__all__ = ["PAIRS", "QuickstartPlan", "Stage", "Told", "default_plan", "run_quickstart"]
+__all__ = [
+    "PAIRS",
+    "QuickstartPlan",
+    "Stage",
+    "Told",
+    "default_plan",
+    "held_out_tasks",
+    "run_quickstart",
+    "training_tasks",
+]
 
 PROVING_DESKTOPS = 3
 """For proofs while the policy imitates, which keeps a core busy."""
@@ -121,10 +130,8 @@ class _Quickstart:
     def __init__(self, plan: QuickstartPlan, stage: Stage, told: Told) -> None:
         self.plan, self.stage, self.told = plan, stage, told
         self.clock = _Clock(stage.root / "phases.json")
-        choice = plan.run.tasks
-        allowed = [task for task in stage.shipped if choice.allows(task.bundle.task)]
-        self.train = _tasks(allowed, "train")
-        self.held_out = _tasks(allowed, "held-out")[: plan.held_out]
+        self.train = training_tasks(stage.shipped, plan)
+        self.held_out = held_out_tasks(stage.shipped, plan)
         if not self.held_out or not self.train:
             raise ValueError("the plan's choice of tasks leaves no shipped task to train or to evaluate on")
 
@@ -339,10 +346,21 @@ class _Clock:
             draft.replace(self.file)
 
 
-def _tasks(shipped: Sequence[ProvenBundle], split: str) -> list[TrainingTask]:
-    """The tasks of a split, in the order of their ids."""
+def training_tasks(shipped: Sequence[ProvenBundle], plan: QuickstartPlan) -> list[TrainingTask]:
+    """Shipped tasks that a plan practises, in the order of their ids."""
+    return _tasks(shipped, plan, "train")
+
+
+def held_out_tasks(shipped: Sequence[ProvenBundle], plan: QuickstartPlan) -> list[TrainingTask]:
+    """Shipped tasks that a plan evaluates on, in the order of their ids."""
+    return _tasks(shipped, plan, "held-out")[: plan.held_out]
+
+
+def _tasks(shipped: Sequence[ProvenBundle], plan: QuickstartPlan, split: str) -> list[TrainingTask]:
     found = [
-        TrainingTask(bundle=each.bundle, assets=MemoryAssets(), split=split) for each in shipped if each.split == split
+        TrainingTask(bundle=each.bundle, assets=MemoryAssets(), split=split)
+        for each in shipped
+        if each.split == split and plan.run.tasks.allows(each.bundle.task)
     ]
     return sorted(found, key=lambda task: task.id)
 

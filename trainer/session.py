@@ -31,12 +31,12 @@ from trainer.loop import OnlineLoop
 from trainer.loop_parts import desktops_of
 from trainer.losses import ClipRange
 from trainer.metrics import JsonlSink, MetricsLog, TensorboardSink
-from trainer.plans import plan_of
+from trainer.plans import Plan, plan_of
 from trainer.practice import keep_sampler
 from trainer.progress import LoopView
 from trainer.run_directory import RunDirectory
 from trainer.tasks import TrainingTask
-from trainer.warm_start import Demonstrations, collect_demonstrations, draw_tasks, imitate
+from trainer.warm_start import Demonstrations, collect_demonstrations, draw_tasks, imitate, imitate_further
 from verigen.packs import SkillPack
 
 __all__ = ["Session", "Watcher", "last_checkpoint", "read_format"]
@@ -83,6 +83,20 @@ class Session:
         with self._directory() as directory:
             return await self._start(directory)
 
+    async def imitate_further(self, into: Path, *, cpu_s: float) -> Path:
+        """A control: go on imitating after the warm start instead of practising; return the checkpoint.
+
+        Args:
+            into: directory of its checkpoints.
+            cpu_s: of the learner.
+        """
+        with self._directory() as directory:
+            start = await self._start(directory)
+            shown = await self._watch(directory)
+            return await imitate_further(
+                self.config, shown, self._plans(), start, into, self.blobs_at, weights=directory.weights(), cpu_s=cpu_s
+            )
+
     async def run(self) -> Path:
         """Run what is left of the run; return its last checkpoint.
 
@@ -109,13 +123,17 @@ class Session:
         if finished is not None:
             return finished
         shown = await self._watch(directory)
-        drawn = draw_tasks(
-            self.packs, config.warm_start.plans, seed=config.seed, known=[], choice=config.tasks, purpose="plan"
-        )
-        plans = [plan_of(task.bundle) for task in drawn]
+        plans = self._plans()
         reading = config.warm_start.reading if plans else 0
         watcher.phase("Imitating them", reading + config.warm_start.updates)
         return await imitate(config, shown, directory, self.blobs_at, plans=plans, on_metrics=watcher.imitated)
+
+    def _plans(self) -> list[Plan]:
+        config = self.config
+        drawn = draw_tasks(
+            self.packs, config.warm_start.plans, seed=config.seed, known=[], choice=config.tasks, purpose="plan"
+        )
+        return [plan_of(task.bundle) for task in drawn]
 
     async def _watch(self, directory: RunDirectory) -> Demonstrations:
         """Demonstrations of the tasks and of others that are drawn from the packs."""

@@ -36,7 +36,7 @@ from trainer.widgets import Widget, WidgetRecorder
 from verigen.bundle import Bundle
 from verigen.packs import Draw, SkillPack, content_key, split_of
 
-__all__ = ["Demonstrations", "collect_demonstrations", "draw_tasks", "imitate"]
+__all__ = ["Demonstrations", "collect_demonstrations", "draw_tasks", "imitate", "imitate_further"]
 
 CHUNK = 20
 """Updates between two looks at how imitation goes."""
@@ -198,6 +198,43 @@ async def imitate(
                     return checkpoint
         finally:
             log.close()
+    finally:
+        await learner.close()
+
+
+async def imitate_further(
+    config: RunConfig,
+    shown: Demonstrations,
+    plans: Sequence[Plan],
+    start: Path,
+    into: Path,
+    blobs: Path,
+    *,
+    weights: Path,
+    cpu_s: float,
+) -> Path:
+    """Go on imitating from a finished warm start until the learner has used so much CPU time; return the checkpoint.
+
+    Args:
+        start: the warm start's checkpoint.
+        into: directory of the new checkpoints; an interrupted call goes on from the newest of them.
+        weights: an empty directory.
+    """
+    settings = config.warm_start
+    learner = await start_learner(
+        start, settings.learner, config.harness, clip=ClipRange(), blobs=blobs, weights=weights
+    )
+    try:
+        await learner.demonstrate(shown.trajectories, shown.widgets, plans)
+        checkpoint = CheckpointStore(into).latest()
+        _, extra = await learner.restore(checkpoint or start)
+        done, spent_s = extra["updates"], extra.get("further_s", 0.0)
+        while spent_s < cpu_s or checkpoint is None:
+            begun = await learner.cpu_s()
+            await learner.teach(SAVE_EVERY, _together(settings))
+            done, spent_s = done + SAVE_EVERY, spent_s + await learner.cpu_s() - begun
+            checkpoint = await learner.checkpoint(into, done, {"updates": done, "further_s": spent_s})
+        return checkpoint
     finally:
         await learner.close()
 
