@@ -8,7 +8,7 @@ BIN := .venv/bin
 
 help:
 	@echo "make setup       system packages that are missing, .venv, and the frontdesk command in it"
-	@echo "make quickstart  setup, then three tasks on real desktops and a report"
+	@echo "make quickstart  setup, then the whole loop, small: tasks, training, evaluation and a report"
 	@echo "make check       ruff, mypy and the import contracts"
 	@echo "make test        setup, the light desktop image, then every test"
 	@echo "make test-office the office desktop image, then the tests of its applications"
