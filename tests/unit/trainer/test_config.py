@@ -7,12 +7,14 @@ from pathlib import Path
 
 from agent.config import parse_toml
 from trainer.config import RunConfig, small_harness
+from trainer.quickstart import QuickstartPlan
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "training.md"
 
 
 def test_the_guides_run_file_is_valid() -> None:
-    (block,) = re.findall(r"```toml\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+    block, plan = re.findall(r"```toml\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+    assert parse_toml(QuickstartPlan, plan).run.tasks.allows_template("mousepad/two-switches")
     config = parse_toml(RunConfig, block)
     assert config.tasks.apps == ("galculator",)
     assert config.practice.minutes == 20.0
