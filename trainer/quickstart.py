@@ -203,7 +203,7 @@ class _Quickstart:
                 known=known,
                 wanted=lambda template, split: CAP if template in allowed else 0,
                 count=plan.new_tasks,
-                workers=1,
+                workers=2,
                 on_settled=self._settled,
             )
             made = [entry.bundle for entry in ledger.entries.values() if entry.outcome == "admitted"]
