@@ -63,7 +63,7 @@ def quickstart(
     ] = None,
     rollouts: Annotated[int, typer.Option(min=1, help="Attempts in the check of each actor at each task.")] = 1,
     desktops: Annotated[
-        int | None, typer.Option(min=1, help="Desktops at once; three for each core unless given.", show_default=False)
+        int | None, typer.Option(min=1, help="Desktops at once; four for each core unless given.", show_default=False)
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over, whatever was finished before.")] = False,
@@ -91,7 +91,7 @@ def quickstart(
     if not usable(findings):
         show_findings(output, findings)
         raise typer.Exit(FAILED)
-    at_once = desktops or 3 * len(os.sched_getaffinity(0))
+    at_once = desktops or 4 * len(os.sched_getaffinity(0))
     with open_workspace() as work:
         found = work.shipped()
         tasks = [QuickstartTask(bundle=task.bundle, assets=task.assets) for task in found]
