@@ -156,7 +156,7 @@ class _Quickstart:
             self.told.phase("Evaluating what it learned", 3 * len(self.held_out))
             evaluations |= await self._evaluate(last, PAIRS[0][1], PAIRS[1][1], black=BLACK)
         return LearningRun(
-            title=f"Quickstart {plan.run.name}",
+            title="Quickstart" if plan.run.name == "quickstart" else f"Quickstart: {plan.run.name}",
             tasks=tuple(map(_held_out_task, self.held_out)),
             evaluations=tuple(Evaluation(name=name, trajectories=each) for name, each in evaluations.items()),
             pairs=PAIRS,
@@ -382,7 +382,7 @@ def _notes(plan: QuickstartPlan, *, num_train: int, num_made: int) -> tuple[str,
     warm, practice = run.warm_start, run.practice
     limit = f"{practice.minutes:g} minutes" if practice.minutes else f"{practice.updates} updates"
     return (
-        f"One seed ({run.seed}); another seed gives another result. `frontdesk bench quickstart` runs several, with "
+        f"One seed ({run.seed}); another seed gives another result. The benchmark named quickstart runs several, with "
         "controls.",
         f"Warm start: {warm.reading} updates from plans, then {warm.updates} from {warm.demonstrations + warm.draws} "
         f"demonstrations. Practice: {limit} on {num_train} shipped and {num_made} new tasks, groups of "
