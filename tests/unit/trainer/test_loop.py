@@ -150,7 +150,7 @@ async def test_what_was_learned_before_a_flat_stretch_is_saved(tmp_path: Path) -
 
 
 async def test_a_run_whose_minutes_are_over_before_it_learned_anything_has_failed(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, minutes=0.002)
+    stage = Stage(tmp_path, minutes=0.002, max_flat_groups=1_000_000)
     engine = FakeEngine()
     flat = FakeDesktops(stage.store, engine, outcome=lambda rng: "fail")
     with pytest.raises(NothingToDo, match="before its first update"):
