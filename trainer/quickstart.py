@@ -84,8 +84,7 @@ def default_plan(seed: int = 0) -> QuickstartPlan:
         desktops=6,
         # Practice tasks are not demonstrated: those that were shown would all be passed, and teach nothing.
         warm_start=WarmStart(demonstrations=1, draws=240, reading=900, updates=700),
-        # In minutes most tasks are met for the first time. Small groups find those that are worth practising sooner.
-        practice=Practice(updates=1000, minutes=7.0, group_size=4, groups_per_update=8),
+        practice=Practice(updates=1000, minutes=7.0),
     )
     return QuickstartPlan(run=run)
 
