@@ -1,4 +1,4 @@
-"""The quickstart: every task that comes with Frontdesk, attempted by actors whose results are known in advance.
+"""The quickstart's check: the hand-made tasks, attempted by actors whose results are known in advance.
 
 ::
 

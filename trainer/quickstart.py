@@ -16,12 +16,11 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent.policies import AlwaysInfeasiblePolicy, NoopPolicy, RandomPolicy
 from evals.learning import Evaluation, HeldOutTask, LearningRun, Synthesis, TimeUse, training_curve
 from evals.rollouts import Rollout
 from frontier.view import frontier_map
@@ -253,9 +252,10 @@ class _Quickstart:
 
     async def _evaluate_baselines(self) -> dict[str, list[Trajectory]]:
         rollouts = baseline_rollouts(self.held_out, self.plan.run.harness, seed=self.plan.run.seed)
-        trajectories = await self._attempt(rollouts)
-        names = [policy().name for policy in (NoopPolicy, AlwaysInfeasiblePolicy, RandomPolicy)]
-        return {name: [each for each in trajectories if each.actor == name] for name in names}
+        by_actor: dict[str, list[Trajectory]] = {}
+        for trajectory in await self._attempt(rollouts):
+            by_actor.setdefault(trajectory.actor, []).append(trajectory)
+        return by_actor
 
     async def _evaluate(
         self, directory: Path, greedy: str, sampled: str, *, black: str | None = None
@@ -322,16 +322,12 @@ class _Quickstart:
         )
 
 
-@dataclass(kw_only=True)
 class _Clock:
     """Adds up how long each phase took, over all starts of a run."""
 
-    file: Path
-    seconds: dict[str, float] = field(default_factory=dict)
-
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.seconds = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        self.seconds: dict[str, float] = json.loads(file.read_text("utf-8")) if file.exists() else {}
 
     @asynccontextmanager
     async def phase(self, name: str) -> AsyncIterator[None]:

@@ -140,7 +140,9 @@ def test_every_sampled_token_is_trained_exactly_once(case: tuple[Trajectory, int
     batches = micro_batches(sequences, budget)
     assert sorted(map(id, sequences)) == sorted(id(each) for batch in batches for each in batch)
     for batch in batches:
-        assert len(batch) == 1 or len(batch) * max(len(each.ids) for each in batch) <= budget
+        lengths = [len(each.ids) for each in batch]
+        assert len(batch) == 1 or len(batch) * max(lengths) <= budget
+        assert max(lengths) <= 2 * min(lengths), "padding costs as much as tokens"
 
 
 def test_a_context_that_was_begun_anew_opens_a_segment() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -21,10 +23,12 @@ from store.trajectory import Trajectory
 from tests.support.rollouts import play
 from tests.support.tiny_policy import make_policy, noise_frame, stock_logits
 from trainer.batches import TrainingSequence, micro_batches, training_sequences
+from trainer.demonstrations import pointing_sequence
 from trainer.forward import Forward
 from trainer.losses import grpo_loss
 from trainer.metrics import Reduced
 from trainer.objectives import GrpoObjective
+from trainer.widgets import Widget
 
 WINDOW, DELTA, TURNS = 3, 2, 8
 FRAMES = [noise_frame(seed, width=96 if seed % 3 else 64) for seed in range(TURNS)]
@@ -199,3 +203,26 @@ async def test_tokens_of_one_sequence_are_blind_to_the_others() -> None:
     together = forward(sequences, temperature=1.0).logp_N
     alone = torch.cat([forward([sequence], temperature=1.0).logp_N for sequence in sequences])
     torch.testing.assert_close(together, alone, rtol=0, atol=1e-5)
+
+
+def test_what_is_as_right_counts_as_the_trained_token() -> None:
+    policy = make_policy(sharpness=3.0)
+    forward = Forward(policy, BY_NAME)
+    form = policy.format
+    assert isinstance(form, CompactFormat)
+    widget = Widget(name="Save", left=0, top=0, right=64, bottom=48)
+    sequence = pointing_sequence(FRAMES[0].sha256, FRAMES[0], [widget], form, random.Random(0))
+    assert sequence is not None
+    with torch.no_grad():
+        found = forward([sequence], temperature=1.0)
+        for number, index in enumerate(sequence.trained):
+            ids = sequence.as_right[index]
+            assert len(ids) > 1, "the test needs a widget of several bins"
+            total = 0.0
+            for token in ids:
+                other = replace(sequence, ids=(*sequence.ids[:index], token, *sequence.ids[index + 1 :]))
+                total += float(forward([other], temperature=1.0).logp_N[number].exp())
+            assert float(found.right_logp_N[number].exp()) == pytest.approx(total, rel=1e-4)
+        plain = forward([replace(sequence, as_right={})], temperature=1.0)
+    assert torch.equal(plain.right_logp_N, plain.logp_N)
+    assert (found.right_logp_N > found.logp_N).all()
