@@ -79,6 +79,8 @@ class _Held:
 
     def running(self) -> bool:
         """Whether its first process is."""
+        if self.first < 0:
+            return False
         poll = select.poll()
         poll.register(self.first, select.POLLIN)
         return not poll.poll(0)
@@ -180,10 +182,17 @@ class DockerBackend:
         engine.put(held.name, desktop_files(image.root, uids))
         held.stream = engine.attach(held.name)
         pid = engine.start(held.name)
-        held.first = os.pidfd_open(pid)
-        held.cgroup = Cgroup.of_process(pid)
-        if spec.network == "none":
-            lower_loopback(pid)
+        # A first process may have ended by now: whoever waits for its socket tells how, and what it printed.
+        with contextlib.suppress(ProcessLookupError):
+            held.first = os.pidfd_open(pid) if pid else -1
+        try:
+            if held.running():
+                held.cgroup = Cgroup.of_process(pid)
+                if spec.network == "none":
+                    lower_loopback(pid)
+        except (CgroupUnavailable, OSError):
+            if held.running():
+                raise
         return uids
 
     async def _configure(self, held: _Held, config: dict[str, Any]) -> None:

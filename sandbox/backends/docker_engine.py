@@ -166,9 +166,14 @@ class Engine:
 
     @_told
     def start(self, name: str) -> int:
-        """Start a container; returns the pid of its first process on this machine."""
+        """Start a container; returns the pid of its first process on this machine, 0 if that one has ended already."""
+        import docker
+
         self._api.start(name)
-        return int(self._api.inspect_container(name)["State"]["Pid"])
+        try:
+            return int(self._api.inspect_container(name)["State"]["Pid"])
+        except docker.errors.NotFound:  # removed already, as such containers are when they end
+            return 0
 
     @_told
     def remove(self, name: str) -> None:

@@ -14,7 +14,9 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import docker
 import pytest
 
 from sandbox import errors
@@ -148,6 +150,27 @@ async def test_a_boot_that_fails_says_why_and_leaves_nothing(
     assert [path.name for path in next(runtime_dir.iterdir()).iterdir() if path.name not in ("lock", "code")] == [
         keep.id
     ]
+
+
+@pytest.mark.parametrize("removed", [False, True])
+async def test_a_desktop_that_ends_before_it_is_looked_at_says_why(
+    own: DockerBackend, engine: Engine, runtime_dir: Path, monkeypatch: pytest.MonkeyPatch, removed: bool
+) -> None:
+    inspect = docker.APIClient.inspect_container
+
+    def late(api: docker.APIClient, name: str) -> Any:
+        """Look when the container is gone; or tell what the daemon tells between its end and that moment."""
+        with contextlib.suppress(docker.errors.NotFound):
+            while inspect(api, name):
+                time.sleep(0.02)
+        return inspect(api, name) if removed else {"State": {"Pid": 0}}
+
+    monkeypatch.setattr(docker.APIClient, "inspect_container", late)
+    broken = "import sys; sys.exit('the spawner is broken')"
+    monkeypatch.setattr("sandbox.backends.docker.COMMAND", ["/usr/bin/python3", "-c", broken])
+    with pytest.raises(errors.BootFailed, match=r"(?s)ended with 1.*the spawner is broken"):
+        await own.boot(TINY)
+    assert ours(engine, runtime_dir) == []
 
 
 async def test_out_of_memory_is_told(own: DockerBackend) -> None:
