@@ -20,6 +20,7 @@ __all__ = [
     "act",
     "edit",
     "find_pid",
+    "inner_pid",
     "kill",
     "python",
     "root_names",
@@ -129,6 +130,12 @@ def find_pid(desktop: OwnedDesktop, role: str) -> int:
             found.append(pid)
     assert found, f"the desktop has no {role}"
     return min(found)
+
+
+def inner_pid(desktop: OwnedDesktop, role: str) -> int:
+    """The pid inside the desktop of one of its own processes (see `find_pid`)."""
+    status = Path(f"/proc/{find_pid(desktop, role)}/status").read_text()
+    return int(status.split("NSpid:")[1].split("\n")[0].split()[-1])
 
 
 async def kill(desktop: OwnedDesktop, role: str) -> None:

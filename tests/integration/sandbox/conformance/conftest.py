@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,16 @@ from sandbox.backends.docker import DockerBackend
 from sandbox.backends.local import LocalBackend
 from sandbox.image import ImageCache
 from tests.support.backends import DesktopBackend, cannot_run, missing_for_desktops
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put into the report what `frontdesk bench conformance` counts: the backend, and what is an attempt to escape."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and isinstance(item, pytest.Function):
+            backend = item.callspec.params.get("backend") if hasattr(item, "callspec") else None
+            if backend is not None:
+                kind = "escape" if item.get_closest_marker("escape") else "other"
+                item.user_properties += [("backend", backend), ("kind", kind)]
 
 
 @pytest.fixture(scope="session", params=["local", "docker"])

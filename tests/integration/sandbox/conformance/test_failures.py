@@ -68,6 +68,7 @@ async def test_without_its_x_server_a_desktop_is_lost(desktop: OwnedDesktop) -> 
     assert await sh(desktop, "echo files can still be taken out") != ""
 
 
+@pytest.mark.escape
 async def test_everything_of_the_users_killed(desktop: OwnedDesktop) -> None:
     await start(desktop, ["mousepad"], "mousepad")
     result = await desktop.exec(["bash", "-c", "kill -9 -1"])
@@ -77,6 +78,7 @@ async def test_everything_of_the_users_killed(desktop: OwnedDesktop) -> None:
     assert await sh(desktop, "echo on") == "on\n"
 
 
+@pytest.mark.escape
 async def test_python_killed_by_name_and_the_home_removed(desktop: OwnedDesktop) -> None:
     assert await desktop.observe(want=["a11y"])
     await desktop.exec(["pkill", "-9", "-f", "python3"])

@@ -17,6 +17,7 @@ from tests.support.live import FORK_BOMB, find_pid, sh, wait_for
 pytestmark = pytest.mark.desktop
 
 
+@pytest.mark.escape
 async def test_a_fork_bomb_leaves_room_for_the_probe_and_others(tight: OwnedDesktop, shared: OwnedDesktop) -> None:
     await tight.spawn(["python3", "-c", FORK_BOMB])
 
@@ -33,6 +34,7 @@ async def test_a_fork_bomb_leaves_room_for_the_probe_and_others(tight: OwnedDesk
     assert await sh(shared, "for n in $(seq 100); do sleep 1 & done; jobs | wc -l; kill $(jobs -p)") == "100\n"
 
 
+@pytest.mark.escape
 async def test_a_memory_hog_is_ended_and_the_probe_is_not(tight: OwnedDesktop) -> None:
     await tight.spawn(["sleep", "1000"])
     hog = "block = []\nwhile True: block.append(bytearray(4 << 20))"
@@ -47,6 +49,17 @@ async def test_a_memory_hog_is_ended_and_the_probe_is_not(tight: OwnedDesktop) -
     assert await sh(tight, "echo fine") == "fine\n"
 
 
+@pytest.mark.escape
+async def test_files_in_shared_memory_count_as_memory(tight: OwnedDesktop) -> None:
+    # Nothing that can be ended frees it: whatever happens to this desktop is typed, and the host keeps its memory.
+    with contextlib.suppress(errors.DesktopError):
+        await tight.exec(["bash", "-c", "head -c 500M /dev/zero > /dev/shm/hog"], deadline_s=20)
+        await tight.observe(deadline_s=5)
+    with contextlib.suppress(FileNotFoundError):  # it may be gone altogether
+        assert tight.cgroup.memory_bytes() <= 320 << 20
+
+
+@pytest.mark.escape
 async def test_the_disk_has_its_size(tight: OwnedDesktop) -> None:
     result = await tight.exec(["bash", "-c", "head -c 200M /dev/zero > filler; stat -c %s filler"])
     assert b"No space left" in result.stderr
@@ -54,6 +67,7 @@ async def test_the_disk_has_its_size(tight: OwnedDesktop) -> None:
     assert (await tight.health()).alive
 
 
+@pytest.mark.escape
 async def test_when_root_takes_every_process_the_answer_says_so(tight: OwnedDesktop) -> None:
     own = tight.cgroup.processes()
     await tight.spawn(["python3", "-c", FORK_BOMB], user="root")

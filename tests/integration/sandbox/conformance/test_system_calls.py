@@ -48,6 +48,7 @@ async def _errors(desktop: OwnedDesktop, calls: list[tuple[str, int, int]], user
     return found
 
 
+@pytest.mark.escape
 @pytest.mark.parametrize("user", ["user", "root"])
 async def test_what_manages_or_attacks_the_machine_is_refused(shared: OwnedDesktop, user: User) -> None:
     calls = [(name, numbers[COLUMN], NOWHERE) for name, numbers in REFUSED.items() if numbers[COLUMN] is not None]
@@ -66,6 +67,7 @@ async def test_the_same_calls_reach_the_kernel_on_the_host() -> None:
     assert len(reached) >= 4, found
 
 
+@pytest.mark.escape
 async def test_only_the_namespaces_of_chromiums_sandbox_may_be_made(shared: OwnedDesktop) -> None:
     mount, cgroup, uts, ipc, user = 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000
     refused = [(f"unshare {flag:x}", UNSHARE, user | flag) for flag in (mount, cgroup, uts, ipc)]
@@ -80,6 +82,7 @@ async def test_only_the_namespaces_of_chromiums_sandbox_may_be_made(shared: Owne
     assert await sh(shared, "unshare --user --map-root-user --net id -u") == "0\n"
 
 
+@pytest.mark.escape
 async def test_the_hypervisor_cannot_be_called(shared: OwnedDesktop) -> None:
     unix, internet, hypervisor = 1, 2, 40
     stream = MAKE.replace("c_long(argument), 0,", "c_long(argument), 1,")
