@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["HOUSE", "RESULTS", "Bench", "Result", "ResultTable", "commit", "machine"]
+__all__ = ["HOUSE", "RESULTS", "Bench", "Result", "ResultTable", "commit", "machine", "write_json"]
 
 HOUSE = Path(__file__).resolve().parents[1]
 RESULTS = HOUSE / "benchmarks" / "results"
@@ -77,7 +77,7 @@ class Bench:
         if not kept:
             begun = time.monotonic()
             state["arms"][name] = {"figures": dict(measure()), "seconds": time.monotonic() - begun}
-            _write_json(self.draft, state)
+            write_json(self.draft, state)
         figures: dict[str, float] = state["arms"][name]["figures"]
         return figures
 
@@ -85,7 +85,7 @@ class Bench:
         """Write the result and drop the draft; return where the result is."""
         arms = self._state()["arms"]
         path = self.results / f"{self.name}.json"
-        _write_json(
+        write_json(
             path,
             {
                 "bench": self.name,
@@ -148,7 +148,8 @@ def _git(*args: str) -> str:
     return done.stdout.strip()
 
 
-def _write_json(path: Path, data: object) -> None:
+def write_json(path: Path, data: object) -> None:
+    """Write a file whole or not at all, and its folder where there is none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".tmp")
     draft.write_text(json.dumps(data, indent=2) + "\n")

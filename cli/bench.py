@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
-NOT_BENCHES = {"__init__", "chaos_audit", "chaos_worker", "readme", "record"}
+NOT_BENCHES = {"__init__", "carried", "chaos_audit", "chaos_worker", "readme", "record"}
 
 HOURS = {"quickstart"}
 """Benchmarks that take hours."""
+
+CARRIES = {"desktops", "chaos", "typing", "conformance"}
+"""Benchmarks after which desktops.json lists what others measured anew."""
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +41,7 @@ def register(app: typer.Typer) -> None:
             "frontdesk bench": "which benchmarks there are",
             "frontdesk bench desktops": "run one",
             "frontdesk bench --all --fresh": "run them all, from the start",
+            "frontdesk bench --carry": "take what others measured into desktops.json, and measure nothing",
         },
     )
     def bench(
@@ -48,23 +52,38 @@ def register(app: typer.Typer) -> None:
         seeds: Annotated[
             int | None, typer.Option(min=1, help="Repetitions of `quickstart`.", show_default=False)
         ] = None,
+        carry: Annotated[
+            bool, typer.Option("--carry", help="Only bring what desktops.json has of other results up to date.")
+        ] = False,
         json: Json = False,
     ) -> None:
         """Measure the figures of the README again; without a name, list them.
 
         Writes benchmarks/results/NAME.json. Interrupt it when you like: arms that were measured are not measured again
-        by the same commit.
+        by the same commit. desktops.json also lists what chaos, typing and conformance measured, and at which commit.
         """
         output = Output(json=json)
         known = _known()
         if unknown := [name for name in names or [] if name not in known]:
             raise ValueError(f"no benchmark is named {unknown[0]}; there are: {', '.join(known)}")
         chosen = [name for name in known if name not in HOURS] if all else list(dict.fromkeys(names or []))
+        if carry:
+            if chosen:
+                raise ValueError("--carry measures nothing; name no benchmark with it")
+            figures = _carry()
+            rows = [(name, f"{value:g}") for name, value in figures.items()]
+            output.result({"carried": figures}, table(["Figure", ">Measured"], rows))
+            return
         if not chosen:
             rows = [(f"[cyan]{name}[/cyan]", about) for name, about in known.items()]
             output.result({"benchmarks": known}, table(["Name", "What it measures"], rows))
             return
         outcomes = [_run(output, name, seed=seed, seeds=seeds, fresh=fresh) for name in chosen]
+        if not CARRIES.isdisjoint(chosen):
+            try:
+                _carry()
+            except ValueError as error:  # what was measured stands
+                output.err.print(f"{MARKS['warn']} desktops.json is not complete: {error}", highlight=False)
         data = [{"bench": name, "result": str(path), "figures": result.figures} for name, result, path in outcomes]
         output.result({"benchmarks": data}, *[part for outcome in outcomes for part in _parts(*outcome)])
 
@@ -77,9 +96,21 @@ def _known() -> dict[str, str]:
     return {path.stem: (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n")[0] for path in files}
 
 
-def _run(output: Output, name: str, *, seed: int, seeds: int | None, fresh: bool) -> tuple[str, Result, Path]:
-    if str(FOLDER.parent) not in sys.path:  # an installation knows the packages of the checkout, not its folder
+def _reach_benchmarks() -> None:
+    """Make the folder's modules importable: an installation knows the packages of the checkout, not its folder."""
+    if str(FOLDER.parent) not in sys.path:
         sys.path.append(str(FOLDER.parent))
+
+
+def _carry() -> dict[str, float]:
+    _reach_benchmarks()
+    from benchmarks.carried import carry
+
+    return carry()
+
+
+def _run(output: Output, name: str, *, seed: int, seeds: int | None, fresh: bool) -> tuple[str, Result, Path]:
+    _reach_benchmarks()
     from benchmarks.record import Bench
     from store import Home
 
