@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks.carried import CARRIED, carry
+from benchmarks.record import RESULTS
 
 
 def write(folder: Path, name: str, **figures: float) -> None:
@@ -61,3 +62,12 @@ def test_a_figure_that_was_not_measured_is_named(results: Path) -> None:
     with pytest.raises(ValueError, match=r"typing.json has no typing_cases"):
         carry(results)
     assert read(results)["figures"] == {"cold_boot_s": 0.2}
+
+
+def test_the_committed_result_has_what_the_others_measured_and_says_when() -> None:
+    kept = json.loads((RESULTS / "desktops.json").read_text())
+    for name, wanted in CARRIED.items():
+        assert set(wanted) <= set(kept["figures"]), "run `frontdesk bench --carry`"
+        assert kept["carried"][name]["figures"] == list(wanted)
+        assert kept["carried"][name]["commit"]
+        assert kept["carried"][name]["date"]
