@@ -15,6 +15,7 @@ import typer
 from cli import screen
 from cli.command import Json, command, group
 from cli.errors import FAILED
+from cli.hubs import BackendOption
 from cli.output import MARKS, Output, age, table
 from cli.screen import DEFAULT, Name, on_desk
 
@@ -41,10 +42,11 @@ def open_(
     size: Annotated[str, typer.Option(help="Screen size in pixels, WIDTHxHEIGHT.")] = "1280x720",
     font_scale: Annotated[float, typer.Option(help="1.0 is 96 dpi.")] = 1.0,
     idle_min: Annotated[float, typer.Option(min=0.01, help="Close it after so many minutes without a command.")] = 60.0,
+    backend: BackendOption = "local",
     json: Json = False,
 ) -> None:
     """Open a desktop that stays open between commands."""
-    from cli.image import ensure_image
+    from cli.image import require_image
     from sandbox.desks import open_desk, require_free
     from sandbox.desktop import DesktopSpec
     from store import Home
@@ -54,10 +56,10 @@ def open_(
     width, height = _screen_size(size)
     spec = DesktopSpec(profile=profile, width=width, height=height, font_scale=font_scale)
     require_free(home, name)
-    ensure_image(output, home, profile)
+    require_image(output, home, profile, backend)
     begun = time.monotonic()
     with output.progress(f"Opening {name}"):
-        desk = open_desk(home, name, spec=spec, idle_s=idle_min * 60)
+        desk = open_desk(home, name, spec=spec, backend=backend, idle_s=idle_min * 60)
     which = "" if name == DEFAULT else f" -n {name}"
     output.result(
         {"name": name, "desktop": desk.desktop_id, "image": desk.image_digest, "width": width, "height": height},
@@ -136,14 +138,20 @@ def list_(json: Json = False) -> None:
         (
             MARKS["ok"] if desk.alive else MARKS["bad"],
             desk.name,
-            f"{desk.spec.profile}, {desk.spec.width}x{desk.spec.height}",
+            f"{desk.spec.profile}, {desk.spec.width}x{desk.spec.height}{', docker' * (desk.backend == 'docker')}",
             f"{age(time.time() - desk.opened_at)} ago",
             "open" if desk.alive else f"gone: {desk.why_ended}",
         )
         for desk in desks
     ]
     data = [
-        {"name": desk.name, "alive": desk.alive, "opened_at": desk.opened_at, "spec": desk.spec}
+        {
+            "name": desk.name,
+            "alive": desk.alive,
+            "opened_at": desk.opened_at,
+            "spec": desk.spec,
+            "backend": desk.backend,
+        }
         | ({} if desk.alive else {"why_ended": desk.why_ended})
         for desk in desks
     ]

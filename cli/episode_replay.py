@@ -13,6 +13,7 @@ import typer
 
 from cli.command import Json, command
 from cli.errors import FAILED
+from cli.hubs import Backend, BackendOption
 from cli.output import MARKS, Output
 from cli.workspace import FoundTask, Workspace, open_workspace
 
@@ -50,6 +51,7 @@ def replay(
         Path | None,
         typer.Option(help="Harness (TOML) of the episode, if it had one of its own.", show_default=False),
     ] = None,
+    backend: BackendOption = "local",
     json: Json = False,
 ) -> None:
     """Play an episode again on a fresh desktop, and report the first difference.
@@ -66,7 +68,7 @@ def replay(
         task = _task(work, trajectory)
         image = _image(work, task, trajectory)
         recipe, known = _harness(trajectory, Harness.load(harness) if harness else None)
-        played = asyncio.run(_play(output, work, trajectory, task, image, recipe, paced=not fast))
+        played = asyncio.run(_play(output, work, trajectory, task, image, recipe, paced=not fast, backend=backend))
     pictures = _save(played, save) if save else []
     data = _data(played) | {"episode": trajectory.id, "harness_known": known, "pictures": pictures}
     parts = [*_report(played), *(f"  [cyan]{path}[/cyan]" for path in pictures)]
@@ -130,15 +132,16 @@ async def _play(
     harness: Harness,
     *,
     paced: bool,
+    backend: Backend,
 ) -> Replay:
     from agent.replay import replay_episode
-    from sandbox.backends.local import LocalBackend
+    from sandbox.backends.named import make_backend
     from sandbox.image import ImageCache
     from verigen.runner import TaskRunner
 
-    backend = LocalBackend(ImageCache(work.home.images), work.home.run, image=image)
+    made = make_backend(backend, ImageCache(work.home.images), work.home.run, image=image)
     try:
-        desktop = await backend.boot(task.bundle.task.desktop)
+        desktop = await made.boot(task.bundle.task.desktop)
         with output.progress("Playing", total=len(trajectory.turns) + 1) as progress:
             return await replay_episode(
                 desktop,
@@ -150,7 +153,7 @@ async def _play(
                 on_step=lambda step: progress.finished(),
             )
     finally:
-        await backend.close()
+        await made.close()
 
 
 def _report(played: Replay) -> Iterator[RenderableType]:

@@ -11,7 +11,7 @@ import typer
 
 from cli.command import Json, command
 from cli.errors import FAILED
-from cli.hubs import HubOption, lender
+from cli.hubs import Backend, BackendOption, HubOption, lender
 from cli.output import MARKS, Output
 from cli.workspace import OUTCOME_MARKS, FoundTask, Workspace, open_workspace
 
@@ -51,6 +51,7 @@ def run(
     ] = None,
     desktops: Annotated[int, typer.Option(min=1, help="Desktops used at once.")] = 2,
     hub: HubOption = "",
+    backend: BackendOption = "local",
     json: Json = False,
 ) -> None:
     """Let an actor attempt a task on fresh desktops, and keep the episodes.
@@ -59,7 +60,7 @@ def run(
     read from OPENAI_API_KEY.
     """
     from agent import Harness
-    from cli.image import ensure_image
+    from cli.image import require_image
 
     output = Output(json=json)
     recipe = Harness.load(harness) if harness else Harness()
@@ -68,9 +69,20 @@ def run(
         policy = _policy(actor, found, base_url=base_url, model=model)
         work.keep(found)
         if not hub:
-            ensure_image(output, work.home, found.bundle.task.desktop.profile)
+            require_image(output, work.home, found.bundle.task.desktop.profile, backend)
         done = asyncio.run(
-            _run(work, output, found, policy, recipe, attempts=attempts, seed=seed, limit=desktops, hub_at=hub)
+            _run(
+                work,
+                output,
+                found,
+                policy,
+                recipe,
+                attempts=attempts,
+                seed=seed,
+                limit=desktops,
+                hub_at=hub,
+                backend=backend,
+            )
         )
     output.result(
         {"episodes": [trajectory.model_dump(mode="json", exclude={"turns"}) for trajectory in done]},
@@ -92,6 +104,7 @@ async def _run(
     seed: int,
     limit: int,
     hub_at: str,
+    backend: Backend,
 ) -> list[Trajectory]:
     from evals.rollouts import Rollout, run_rollouts
     from verigen.runner import TaskRunner
@@ -113,7 +126,7 @@ async def _run(
     ]
     try:
         with output.progress(f"{policy.name} at {found.bundle.task.name}", total=attempts) as progress:
-            async with lender(work.home, hub_at, desktops=min(limit, attempts)) as hub:
+            async with lender(work.home, hub_at, desktops=min(limit, attempts), backend=backend) as hub:
                 return await run_rollouts(
                     rollouts,
                     hub,

@@ -10,7 +10,7 @@ import typer
 
 from cli.command import Json, command
 from cli.errors import FAILED
-from cli.hubs import HubOption, lender
+from cli.hubs import Backend, BackendOption, HubOption, lender
 from cli.output import MARKS, Output, table
 from cli.workspace import Workspace, named_split, open_workspace
 
@@ -56,6 +56,7 @@ def evaluate(
     ] = None,
     desktops: Annotated[int, typer.Option(min=1, help="Desktops at once.")] = 4,
     hub: HubOption = "",
+    backend: BackendOption = "local",
     black: Annotated[bool, typer.Option("--black", help="Show the policy black screens, as a control.")] = False,
     baselines: Annotated[bool, typer.Option(help="Also run those that do nothing, refuse, or act at random.")] = True,
     seed: Annotated[int, typer.Option(help="Seed of sampling.")] = 0,
@@ -67,6 +68,7 @@ def evaluate(
     code 1 if an attempt failed for reasons that are not the policy's.
     """
     from agent.config import load_toml
+    from cli.image import require_image
     from evals.outcomes import compare, summarize
     from trainer.config import RunConfig, small_harness
 
@@ -75,6 +77,8 @@ def evaluate(
     with open_workspace() as work:
         policies = {name: _directory(work, name) for name in dict.fromkeys((policy, against)) if name}
         tasks = _tasks(work, split, limit)
+        for profile in () if hub else sorted({task.bundle.task.desktop.profile for task in tasks}):
+            require_image(output, work.home, profile, backend)
         trajectories = asyncio.run(
             _run(
                 output,
@@ -84,6 +88,7 @@ def evaluate(
                 harness,
                 desktops=desktops,
                 hub_at=hub,
+                backend=backend,
                 black=black,
                 baselines=baselines,
                 seed=seed,
@@ -121,6 +126,7 @@ async def _run(
     *,
     desktops: int,
     hub_at: str,
+    backend: Backend,
     black: bool,
     baselines: bool,
     seed: int,
@@ -131,7 +137,7 @@ async def _run(
 
     trajectories: list[Trajectory] = []
     total = len(tasks) * (2 * len(policies) + len(BASELINES) * baselines)
-    async with lender(work.home, hub_at, desktops=desktops) as hub:
+    async with lender(work.home, hub_at, desktops=desktops, backend=backend) as hub:
         with output.progress("Evaluating", total=total) as progress:
 
             async def run(rollouts: list[Rollout]) -> None:

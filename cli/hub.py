@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.command import Json, command, group
-from cli.hubs import DEFAULT_PORT, HubOption, hub_address
+from cli.hubs import DEFAULT_PORT, Backend, BackendOption, HubOption, hub_address
 from cli.output import MARKS, Output, table
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def serve(
     token_path: Annotated[
         Path | None, typer.Option("--token-file", help="File with what clients must know.", show_default=False)
     ] = None,
+    backend: BackendOption = "local",
     json: Json = False,
 ) -> None:
     """Lend desktops until it is told to stop (Ctrl-C).
@@ -54,7 +55,7 @@ def serve(
     lost loses its desktop within a minute. What is sent is not encrypted: between machines use a network that you
     trust, or a tunnel.
     """
-    from cli.image import ensure_image
+    from cli.image import require_image
     from sandbox.hub.token import token_for
     from store import Home
 
@@ -62,17 +63,26 @@ def serve(
     home = Home.default().ensure()
     token = token_for(host, token_path, home.run / "hub.token")
     for name in profile or ["light"]:
-        ensure_image(output, home, name)
+        require_image(output, home, name, backend)
     capacity = desktops or 4 * len(os.sched_getaffinity(0))
     where = token_path or home.run / "hub.token"
-    stats = asyncio.run(_serve(output, home, host, port, token, where, capacity=capacity, warm=warm))
+    stats = asyncio.run(_serve(output, home, host, port, token, where, capacity=capacity, warm=warm, backend=backend))
     output.err.print(f"stopped after {stats.boots} boots; orphans removed: {stats.reaped}", highlight=False)
 
 
 async def _serve(
-    output: Output, home: Home, host: str, port: int, token: str, where: Path, *, capacity: int, warm: int
+    output: Output,
+    home: Home,
+    host: str,
+    port: int,
+    token: str,
+    where: Path,
+    *,
+    capacity: int,
+    warm: int,
+    backend: Backend,
 ) -> HubStats:
-    from sandbox.backends.local import LocalBackend
+    from sandbox.backends.named import make_backend
     from sandbox.hub import Hub, HubServer
     from sandbox.hub.admission import LoadAdmission
     from sandbox.image import ImageCache
@@ -80,9 +90,9 @@ async def _serve(
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    backend = LocalBackend(ImageCache(home.images), home.run)
+    made = make_backend(backend, ImageCache(home.images), home.run)
     async with (
-        Hub(backend, capacity=capacity, warm=warm, admission=LoadAdmission()) as hub,
+        Hub(made, capacity=capacity, warm=warm, admission=LoadAdmission()) as hub,
         HubServer(hub, token=token, host=host, port=port) as server,
     ):
         output.result(

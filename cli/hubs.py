@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from sandbox.hub import HubAddress, Lender
     from store import Home
 
-__all__ = ["DEFAULT_PORT", "TOKEN_VARIABLE", "HubOption", "hub_address", "lender", "token_file"]
+__all__ = [
+    "DEFAULT_PORT",
+    "TOKEN_VARIABLE",
+    "Backend",
+    "BackendOption",
+    "HubOption",
+    "hub_address",
+    "lender",
+    "token_file",
+]
 
 DEFAULT_PORT = 7411
 TOKEN_VARIABLE = "FRONTDESK_HUB_TOKEN_FILE"
@@ -27,6 +36,17 @@ HubOption = Annotated[
         metavar="HOST:PORT",
         help="Borrow desktops from this hub (see frontdesk hub serve).",
         show_default=False,
+    ),
+]
+
+Backend = Literal["local", "docker"]
+
+BackendOption = Annotated[
+    Backend,
+    typer.Option(
+        "--backend",
+        envvar="FRONTDESK_BACKEND",
+        help="Who runs the desktops of this machine: Frontdesk itself, or the Docker daemon.",
     ),
 ]
 
@@ -56,14 +76,15 @@ def hub_address(home: Home, text: str) -> HubAddress:
 
 
 @asynccontextmanager
-async def lender(home: Home, hub: str = "", *, desktops: int) -> AsyncIterator[Lender]:
+async def lender(home: Home, hub: str = "", *, desktops: int, backend: Backend = "local") -> AsyncIterator[Lender]:
     """A hub for the length of a block.
 
     Args:
         hub: address of one that runs; empty runs desktops here.
         desktops: most at once here.
+        backend: who runs them here.
     """
-    from sandbox.backends.local import LocalBackend
+    from sandbox.backends.named import make_backend
     from sandbox.hub import Hub, RemoteHub
     from sandbox.hub.admission import LoadAdmission
     from sandbox.image import ImageCache
@@ -72,6 +93,6 @@ async def lender(home: Home, hub: str = "", *, desktops: int) -> AsyncIterator[L
         async with RemoteHub(hub_address(home, hub)) as remote:
             yield remote
     else:
-        backend = LocalBackend(ImageCache(home.images), home.run)
-        async with Hub(backend, capacity=desktops, admission=LoadAdmission()) as local:
+        made = make_backend(backend, ImageCache(home.images), home.run)
+        async with Hub(made, capacity=desktops, admission=LoadAdmission()) as local:
             yield local

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.command import Json, command, group
+from cli.hubs import Backend
 from cli.output import MARKS, Output, age, size, table
 
 if TYPE_CHECKING:
     from sandbox.image import BuildProgress, Image
     from store import Home
 
-__all__ = ["app", "ensure_image"]
-
-Backend = Literal["local", "docker"]
+__all__ = ["app", "ensure_image", "require_image"]
 
 app = group("Desktop images: root filesystems that desktops start from, built once and cached.")
 
@@ -86,6 +85,25 @@ def list_images(json: Json = False) -> None:
         {"images": [_row(image) | {"current": image.digest in current} for image in images], "unbuilt": unbuilt},
         table(["Profile", "Digest", ">Size", ">Built", "State"], rows),
     )
+
+
+def require_image(output: Output, home: Home, name: str, backend: Backend) -> Image:
+    """The image of a profile, where the backend can start desktops from it: built if need be, never imported unasked.
+
+    Raises:
+        MissingRequirement, ImageError: no Docker daemon, or it lacks the image; the message has the fix.
+    """
+    image, _ = ensure_image(output, home, name)
+    if backend == "docker":
+        from sandbox.backends.docker_engine import connect
+        from sandbox.image.docker import require_imported
+
+        engine = connect()
+        try:
+            require_imported(engine, image, name)
+        finally:
+            engine.close()
+    return image
 
 
 def ensure_image(output: Output, home: Home, name: str) -> tuple[Image, bool]:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.hubs import lender
+from cli.hubs import Backend, lender
 from cli.output import MARKS, Output, age, facts
 from cli.training_view import TrainingView
 from cli.workspace import Workspace
@@ -23,7 +23,7 @@ __all__ = ["learn"]
 
 
 def learn(
-    output: Output, work: Workspace, plan: QuickstartPlan, *, desktops: int, fresh: bool
+    output: Output, work: Workspace, plan: QuickstartPlan, *, desktops: int, backend: Backend, fresh: bool
 ) -> tuple[dict[str, Any], list[RenderableType]]:
     """Run what is left of the plan; return what to tell programs and people.
 
@@ -37,7 +37,7 @@ def learn(
     plan = plan.model_copy(update={"run": run_config})
     begun = time.monotonic()
     with TrainingView(output.err) as view:
-        run = asyncio.run(_run(output, work, plan, root, view))
+        run = asyncio.run(_run(output, work, plan, root, view, backend))
     took = time.monotonic() - begun
     report = build_learning_report(run, blobs=work.blobs)
     folder = work.home.reports / root.name
@@ -61,14 +61,16 @@ def _root(wanted: Path, *, fresh: bool) -> Path:
     return wanted.with_name(f"{wanted.name}-{len(begun) + 1}") if begun else wanted
 
 
-async def _run(output: Output, work: Workspace, plan: QuickstartPlan, root: Path, view: TrainingView) -> LearningRun:
-    from cli.image import ensure_image
+async def _run(
+    output: Output, work: Workspace, plan: QuickstartPlan, root: Path, view: TrainingView, backend: Backend
+) -> LearningRun:
+    from cli.image import require_image
     from trainer.quickstart import Stage, run_quickstart
     from verigen.packs import load_packs
     from verigen.sets import read_sets
 
-    image, _ = await asyncio.to_thread(ensure_image, output, work.home, "light")
-    async with lender(work.home, desktops=plan.run.desktops) as hub:
+    image = await asyncio.to_thread(require_image, output, work.home, "light", backend)
+    async with lender(work.home, desktops=plan.run.desktops, backend=backend) as hub:
         stage = Stage(
             hub=hub,
             image_digest=image.digest,

@@ -14,7 +14,7 @@ import typer
 from cli.command import Json, command
 from cli.doctor import show_findings
 from cli.errors import FAILED
-from cli.hubs import lender
+from cli.hubs import Backend, BackendOption, lender
 from cli.learn import learn
 from cli.output import MARKS, Output, table
 from cli.workspace import OUTCOME_MARKS, Workspace, open_workspace
@@ -67,6 +67,7 @@ def quickstart(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over, whatever was finished before.")] = False,
+    backend: BackendOption = "local",
     json: Json = False,
 ) -> None:
     """Run everything once on this machine, and write a report.
@@ -79,7 +80,7 @@ def quickstart(
     """
     import os
 
-    from cli.image import ensure_image
+    from cli.image import require_image
     from evals.quickstart import QuickstartTask, problems, start_run
     from sandbox.doctor import examine, usable
     from store import Home
@@ -95,7 +96,7 @@ def quickstart(
     with open_workspace() as work:
         found = work.shipped()
         tasks = [QuickstartTask(bundle=task.bundle, assets=task.assets) for task in found]
-        digests = {ensure_image(output, work.home, task.bundle.task.desktop.profile)[0].digest for task in found}
+        digests = {require_image(output, work.home, task.bundle.task.desktop.profile, backend).digest for task in found}
         for task in found:
             work.keep(task)
         run = start_run(
@@ -107,7 +108,9 @@ def quickstart(
             fresh=fresh,
         )
         again = run.status == "finished"
-        trajectories = _attempt(work, output, run, tasks, rollouts=rollouts, seed=seed, at_once=at_once)
+        trajectories = _attempt(
+            work, output, run, tasks, rollouts=rollouts, seed=seed, at_once=at_once, backend=backend
+        )
         report, folder = _report(work, run, tasks, trajectories)
         wrong = problems(tasks, trajectories)
         data: dict[str, object] = {
@@ -122,7 +125,7 @@ def quickstart(
         parts = _parts(report, folder, wrong, again=again)
         if chosen is not None and not wrong:
             output.note(*parts[:-2])
-            learned, parts = learn(output, work, chosen, desktops=at_once, fresh=fresh)
+            learned, parts = learn(output, work, chosen, desktops=at_once, backend=backend, fresh=fresh)
             data |= learned
     output.result({**data, "seconds": round(time.monotonic() - begun, 1)}, *parts)
     if wrong:
@@ -145,19 +148,25 @@ def _attempt(
     rollouts: int,
     seed: int,
     at_once: int,
+    backend: Backend,
 ) -> list[Trajectory]:
     from evals.quickstart import finish_run, plan_rollouts
 
     plan = plan_rollouts(run.id, tasks, num_rollouts=rollouts, seed=seed)
     names = {task.bundle.id: task.bundle.task.name for task in tasks}
     with output.progress("Attempting the tasks", total=len(plan)) as progress:
-        trajectories = asyncio.run(_run(work, plan, at_once, progress, names))
+        trajectories = asyncio.run(_run(work, plan, at_once, progress, names, backend))
     finish_run(work.catalog, run)
     return trajectories
 
 
 async def _run(
-    work: Workspace, plan: list[Rollout], at_once: int, progress: Progress, names: dict[str, str]
+    work: Workspace,
+    plan: list[Rollout],
+    at_once: int,
+    progress: Progress,
+    names: dict[str, str],
+    backend: Backend,
 ) -> list[Trajectory]:
     from evals.rollouts import run_rollouts
 
@@ -173,7 +182,7 @@ async def _run(
         task = names[trajectory.task_id]
         progress.finished(f"{mark} {task:<{width}}  {trajectory.actor:<17}  {trajectory.outcome:<11}  {took}")
 
-    async with lender(work.home, desktops=at_once) as hub:
+    async with lender(work.home, desktops=at_once, backend=backend) as hub:
         return await run_rollouts(plan, hub, work.trajectories, work.blobs, limit=at_once, on_end=tell)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from cli.command import Json, command
 from cli.errors import FAILED
-from cli.hubs import lender
+from cli.hubs import Backend, BackendOption, lender
 from cli.output import MARKS, Output, table
 from cli.workspace import Workspace, named_split, open_workspace
 
@@ -42,6 +42,7 @@ def synth(
     packs: Annotated[str, typer.Option(help="Skill packs, separated by commas; all if none is named.")] = "",
     split: Annotated[str, typer.Option(help="train, validation or held-out.")] = "train",
     desktops: Annotated[int, typer.Option(min=1, help="Desktops used at once.")] = 2,
+    backend: BackendOption = "local",
     ship: Annotated[bool, typer.Option("--ship", help="Make what the shipped set lacks instead.")] = False,
     json: Json = False,
 ) -> None:
@@ -51,7 +52,7 @@ def synth(
     every gate. Interrupt it when you like: the same command goes on where it was, and proposes nothing twice. Exit code
     1 if fewer tasks than asked for were admitted.
     """
-    from cli.image import ensure_image
+    from cli.image import require_image
     from verigen.packs import load_packs
     from verigen.synth import yields
 
@@ -59,10 +60,12 @@ def synth(
     chosen = load_packs([name.strip() for name in packs.split(",") if name.strip()])
     wanted = named_split(split)
     with open_workspace() as work:
-        digest = ensure_image(output, work.home, "light")[0].digest
+        digest = require_image(output, work.home, "light", backend).digest
         with _ledger(work, chosen, "ship" if ship else f"{seed} {split}") as ledger:
             if ship:
-                num_wanted = asyncio.run(_ship(output, work, chosen, ledger, digest, num_desktops=desktops))
+                num_wanted = asyncio.run(
+                    _ship(output, work, chosen, ledger, digest, num_desktops=desktops, backend=backend)
+                )
             else:
                 num_wanted = count
                 asyncio.run(
@@ -76,6 +79,7 @@ def synth(
                         split=wanted,
                         count=count,
                         num_desktops=desktops,
+                        backend=backend,
                     )
                 )
             gates = yields(ledger)
@@ -131,6 +135,7 @@ async def _synth(
     split: Split,
     count: int,
     num_desktops: int,
+    backend: Backend,
 ) -> None:
     from verigen.bundle import parse_bundle
     from verigen.packs import content_key
@@ -139,7 +144,7 @@ async def _synth(
 
     known = {content_key(task.bundle) for task in read_sets()}
     known |= {content_key(parse_bundle(row.document)) for row in work.catalog.bundles()}
-    async with lender(work.home, desktops=num_desktops) as hub:
+    async with lender(work.home, desktops=num_desktops, backend=backend) as hub:
         with output.progress("Making tasks", total=count) as progress:
             await synthesise(
                 packs,
@@ -156,7 +161,14 @@ async def _synth(
 
 
 async def _ship(
-    output: Output, work: Workspace, packs: list[SkillPack], ledger: Ledger, digest: str, *, num_desktops: int
+    output: Output,
+    work: Workspace,
+    packs: list[SkillPack],
+    ledger: Ledger,
+    digest: str,
+    *,
+    num_desktops: int,
+    backend: Backend,
 ) -> int:
     """Make what the shipped set lacks, and say how many proposals of this ledger that takes."""
     from verigen.sets import read_sets
@@ -165,7 +177,7 @@ async def _ship(
 
     mine = {entry.bundle.id for entry in ledger.entries.values()}
     missing = sum(quotas(packs).values()) - sum(task.bundle.id not in mine for task in read_sets())
-    async with lender(work.home, desktops=num_desktops) as hub:
+    async with lender(work.home, desktops=num_desktops, backend=backend) as hub:
         with output.progress("Making the shipped set", total=missing) as progress:
             await ship(
                 packs,

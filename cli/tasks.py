@@ -11,7 +11,7 @@ import typer
 
 from cli.command import Json, command, group
 from cli.errors import FAILED
-from cli.hubs import lender
+from cli.hubs import Backend, BackendOption, lender
 from cli.output import MARKS, Mark, Output, age, facts, table
 from cli.tasks_stats import register as register_stats
 from cli.workspace import FoundTask, Workspace, named_split, open_workspace
@@ -105,6 +105,7 @@ def verify(
     all: Annotated[bool, typer.Option("--all", help="Every task there is.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Run the gates even where a proof is stored.")] = False,
     desktops: Annotated[int, typer.Option(min=1, help="Desktops used at once.")] = 2,
+    backend: BackendOption = "local",
     json: Json = False,
 ) -> None:
     """Run the admission gates of tasks on fresh desktops and store the proofs.
@@ -113,7 +114,7 @@ def verify(
     time, everything else less. Interrupt it when you like; proofs that are stored are not made again. Exit code 1 if
     any task is not proven.
     """
-    from cli.image import ensure_image
+    from cli.image import require_image
 
     output = Output(json=json)
     with open_workspace() as work:
@@ -122,9 +123,11 @@ def verify(
             raise ValueError("name the tasks to verify, or say --all")
         digests = {task.bundle.task.desktop.profile: "" for task in chosen}
         for profile in digests:
-            digests[profile] = ensure_image(output, work.home, profile)[0].digest
+            digests[profile] = require_image(output, work.home, profile, backend).digest
         with output.progress("Verifying", total=len(chosen)) as progress:
-            proofs = asyncio.run(_verify(work, chosen, digests, progress, force=force, num_desktops=desktops))
+            proofs = asyncio.run(
+                _verify(work, chosen, digests, progress, force=force, num_desktops=desktops, backend=backend)
+            )
     failed = sum(not proof.passed for proof in proofs)
     data = [_summary(task) | {"proof": proof} for task, proof in zip(chosen, proofs, strict=True)]
     total = f"{len(proofs) - failed} of {len(proofs)} proven"
@@ -200,13 +203,14 @@ async def _verify(
     *,
     force: bool,
     num_desktops: int,
+    backend: Backend,
 ) -> list[Proof]:
     from verigen.packs import own_split
     from verigen.synth import PAUSES_S
     from verigen.verify import verify as run_gates
 
     proofs = []
-    async with lender(work.home, desktops=num_desktops) as hub:
+    async with lender(work.home, desktops=num_desktops, backend=backend) as hub:
         for task in chosen:
             name = task.bundle.task.name
             work.keep(task)

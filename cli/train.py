@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.command import Json, command
-from cli.hubs import HubOption, lender
+from cli.hubs import Backend, BackendOption, HubOption, lender
 from cli.output import MARKS, Output, age, facts
 from cli.training_view import TrainingView
 from cli.workspace import Workspace, open_workspace
@@ -47,6 +47,7 @@ def train(
         bool, typer.Option("--shuffle-rewards", help="Deal each update's rewards out at random, as a control.")
     ] = False,
     hub: HubOption = "",
+    backend: BackendOption = "local",
     json: Json = False,
 ) -> None:
     """Train a policy by online reinforcement on real desktops.
@@ -71,7 +72,9 @@ def train(
             return
         begun = time.monotonic()
         with TrainingView(output.err) as view:
-            last = asyncio.run(_train(output, work, config, tasks, root, view, shuffle=shuffle_rewards, hub_at=hub))
+            last = asyncio.run(
+                _train(output, work, config, tasks, root, view, shuffle=shuffle_rewards, hub_at=hub, backend=backend)
+            )
     took = time.monotonic() - begun
     output.result(
         {"run": name, "checkpoint": last, "directory": root, "seconds": round(took, 1)},
@@ -105,14 +108,15 @@ async def _train(
     *,
     shuffle: bool,
     hub_at: str,
+    backend: Backend,
 ) -> Path:
-    from cli.image import ensure_image
+    from cli.image import require_image
     from trainer.session import Session
     from verigen.packs import load_packs
 
     for profile in () if hub_at else sorted({task.bundle.task.desktop.profile for task in tasks}):
-        await asyncio.to_thread(ensure_image, output, work.home, profile)
-    async with lender(work.home, hub_at, desktops=config.desktops) as hub:
+        await asyncio.to_thread(require_image, output, work.home, profile, backend)
+    async with lender(work.home, hub_at, desktops=config.desktops, backend=backend) as hub:
         session = Session(
             config=config,
             tasks=tasks,

@@ -13,7 +13,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.backends.local import LocalBackend
+from sandbox.backends.named import BackendName, make_backend
+from sandbox.errors import MissingRequirement
 from sandbox.image import Image, ImageCache, load_profile, profile_names
 from store import BlobStore, Catalog, Home, TrajectoryStore
 from verigen.bundle import parse_bundle
@@ -68,19 +69,23 @@ def survey(home: Home, blobs: BlobStore, catalog: Catalog, trajectories: Traject
 async def collect(home: Home, blobs: BlobStore, catalog: Catalog, trajectories: TrajectoryStore) -> list[str]:
     """Let go what can go; return what was done, for a person."""
     done = []
-    backend = LocalBackend(ImageCache(home.images), home.run)
-    try:
-        reaped = await backend.reap()
-    finally:
-        await backend.close()
+    reaped = 0
+    for name in _backends(home):
+        backend = make_backend(name, ImageCache(home.images), home.run)
+        try:
+            reaped += len(await backend.reap())
+        except MissingRequirement as error:
+            done.append(f"kept what desktops of {name} left: {error.what}")
+        finally:
+            await backend.close()
     if reaped:
-        done.append(f"removed what {len(reaped)} dead desktops left")
+        done.append(f"removed what {reaped} dead desktops left")
     trajectories.recover()  # what a killed commit left half done counts as live, or goes
     report = blobs.gc(_live_blobs(catalog, trajectories))
     done.append(f"removed {report.removed} blobs that nothing refers to")
     images = ImageCache(home.images)
     old = _outdated(images)
-    if any(home.run.glob("frontdesk-*")):
+    if any(any(home.run.glob(pattern)) for pattern in ("frontdesk-*", "docker-*")):
         if old:
             done.append(f"kept {len(old)} images of earlier definitions, because desktops are open")
     else:
@@ -91,6 +96,11 @@ async def collect(home: Home, blobs: BlobStore, catalog: Catalog, trajectories: 
     if swept:
         done.append("removed the downloads and remains of image builds")
     return done
+
+
+def _backends(home: Home) -> list[BackendName]:
+    """Those that may have left something; a Docker daemon is only asked where desktops ran in one."""
+    return ["local", "docker"] if any(home.run.glob("docker-*")) else ["local"]
 
 
 def _live_blobs(catalog: Catalog, trajectories: TrajectoryStore) -> frozenset[str]:

@@ -22,7 +22,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from sandbox.backends.local import LocalBackend, LocalDesktop
+from sandbox.backends.named import BackendName, make_backend
+from sandbox.backends.owned import OwnedDesktop
 from sandbox.desks import Desk, desk_file, process_start, write_desk
 from sandbox.desktop import DesktopSpec
 from sandbox.errors import DeadlineExceeded, DesktopError, MissingRequirement, SandboxError
@@ -42,6 +43,7 @@ class Order(BaseModel):
     home: Path
     name: str
     spec: DesktopSpec
+    backend: BackendName
     idle_s: float
     boot_deadline_s: float
 
@@ -53,7 +55,7 @@ async def hold(order: Order) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     home = Home(order.home)
     path = desk_file(home, order.name)
-    backend = LocalBackend(ImageCache(home.images), home.run)
+    backend = make_backend(order.backend, ImageCache(home.images), home.run)
     try:
         try:
             desktop = await backend.boot(order.spec, deadline_s=order.boot_deadline_s)
@@ -76,7 +78,7 @@ async def hold(order: Order) -> None:
         await backend.close()
 
 
-async def _until_over(stop: asyncio.Event, desktop: LocalDesktop, path: Path, idle_s: float) -> str | None:
+async def _until_over(stop: asyncio.Event, desktop: OwnedDesktop, path: Path, idle_s: float) -> str | None:
     """Wait for the end of the desk; a reason when it came by itself."""
     while not stop.is_set():
         try:
@@ -95,7 +97,7 @@ async def _until_over(stop: asyncio.Event, desktop: LocalDesktop, path: Path, id
     return None
 
 
-async def _health(desktop: LocalDesktop) -> str | None:
+async def _health(desktop: OwnedDesktop) -> str | None:
     """Why the desktop is dead; None while it lives."""
     try:
         health = await desktop.health()
@@ -106,12 +108,13 @@ async def _health(desktop: LocalDesktop) -> str | None:
     return None if health.alive else f"its desktop died ({', '.join(f'{k}: {v}' for k, v in health.detail.items())})"
 
 
-def _desk(order: Order, desktop: LocalDesktop) -> Desk:
+def _desk(order: Order, desktop: OwnedDesktop) -> Desk:
     start = process_start(os.getpid())
     assert start is not None
     return Desk(
         name=order.name,
         spec=desktop.spec,
+        backend=order.backend,
         image_digest=desktop.image_digest,
         desktop_id=desktop.id,
         socket=desktop.address.socket,

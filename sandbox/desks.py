@@ -31,6 +31,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sandbox import errors
+from sandbox.backends.named import BackendName
 from sandbox.client import ProbeAddress, ProbeClient
 from sandbox.desktop import DesktopSpec
 from sandbox.errors import BadRequest, BootFailed, DesktopError, DesktopLost, MissingRequirement, SandboxError
@@ -67,6 +68,7 @@ class Desk(BaseModel):
 
     name: str
     spec: DesktopSpec
+    backend: BackendName
     image_digest: str
     desktop_id: str
     socket: Path
@@ -115,6 +117,7 @@ def open_desk(
     name: str = DEFAULT_NAME,
     *,
     spec: DesktopSpec | None = None,
+    backend: BackendName = "local",
     idle_s: float = 3600.0,
     deadline_s: float = 90.0,
 ) -> Desk:
@@ -122,6 +125,7 @@ def open_desk(
 
     Args:
         spec: what the desktop should be; the default is the light image at 1280x720.
+        backend: who runs it.
         idle_s: seconds without a command after which the desk closes itself.
         deadline_s: for the whole start.
 
@@ -136,7 +140,7 @@ def open_desk(
     with _lock(path.parent, ends_at):
         require_free(home, name)
         _forget(path)
-        return _start_holder(home, name, spec or DesktopSpec(), idle_s, ends_at)
+        return _start_holder(home, name, spec or DesktopSpec(), backend, idle_s, ends_at)
 
 
 def require_free(home: Home, name: str) -> None:
@@ -259,10 +263,12 @@ def _read(path: Path) -> Desk | None:
         raise SandboxError(f"{path} is damaged; remove it ({error.errors()[0]['msg']})") from error
 
 
-def _start_holder(home: Home, name: str, spec: DesktopSpec, idle_s: float, ends_at: float) -> Desk:
+def _start_holder(
+    home: Home, name: str, spec: DesktopSpec, backend: BackendName, idle_s: float, ends_at: float
+) -> Desk:
     boot_deadline_s = max(1.0, ends_at - time.monotonic())
     order = {"home": str(home.path), "name": name, "spec": spec.model_dump(mode="json"), "idle_s": idle_s}
-    order["boot_deadline_s"] = boot_deadline_s
+    order |= {"backend": backend, "boot_deadline_s": boot_deadline_s}
     house = Path(__file__).resolve().parents[1]
     log_path = desk_file(home, name).with_suffix(".log")
     with log_path.open("wb") as log:

@@ -37,7 +37,7 @@ from sandbox.backends.owned import OwnedDesktop
 from sandbox.client import ProbeAddress, ProbeClient
 from sandbox.desktop import DesktopSpec
 from sandbox.image import Image, ImageCache
-from sandbox.image.docker import docker_image
+from sandbox.image.docker import docker_image, require_imported
 
 __all__ = ["DockerBackend", "DockerDesktop"]
 
@@ -107,11 +107,14 @@ class DockerBackend:
         images: where built images lie.
         runtime_dir: for sockets of live desktops; made when needed, left as it was found.
         base_url: the daemon's socket, `unix://` and a path; the default is `$DOCKER_HOST`, else Docker's own default.
+        image: boot desktops of its profile from exactly this one, whatever the definition is by now.
     """
 
     name = "docker"
 
-    def __init__(self, images: ImageCache, runtime_dir: Path, *, base_url: str | None = None) -> None:
+    def __init__(
+        self, images: ImageCache, runtime_dir: Path, *, base_url: str | None = None, image: Image | None = None
+    ) -> None:
         self._images = images
         self._runtime_dir = runtime_dir.absolute()
         self._directory = self._runtime_dir / f"{PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
@@ -122,7 +125,7 @@ class DockerBackend:
         self._events: Any = None
         self._watcher: threading.Thread | None = None
         self._lock = -1
-        self._found: dict[str, Image] = {}
+        self._found: dict[str, Image] = {} if image is None else {image.profile: image}
         self._held: dict[str, _Held] = {}
         self._ends: dict[str, str] = {}
         self._ooms: dict[str, int] = {}
@@ -162,11 +165,7 @@ class DockerBackend:
 
     def _launch(self, engine: Engine, held: _Held, spec: DesktopSpec, image: Image) -> Uids:
         """Make and start the container; runs in a thread."""
-        if not engine.has_image(docker_image(image)):
-            raise errors.ImageError(
-                f"docker does not have the desktop image {image.profile!r}. Import it with "
-                f"`frontdesk image build {spec.profile} --backend docker`"
-            )
+        require_imported(engine, image, spec.profile)
         held.claim, uids = claim_uids()
         control = held.directory / "ctl"
         control.mkdir(parents=True, mode=0o700)

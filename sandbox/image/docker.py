@@ -11,7 +11,7 @@ from sandbox.errors import ImageError
 from sandbox.image.cache import ImageCache
 from sandbox.image.manifest import Image
 
-__all__ = ["docker_image", "import_image"]
+__all__ = ["docker_image", "import_image", "require_imported"]
 
 REPOSITORY = "frontdesk-desktop"
 CHUNK = 1 << 20
@@ -20,6 +20,22 @@ CHUNK = 1 << 20
 def docker_image(image: Image) -> str:
     """What the daemon calls it."""
     return f"{REPOSITORY}:{image.digest}"
+
+
+def require_imported(engine: Engine, image: Image, profile: str) -> None:
+    """Check that the daemon has an image.
+
+    Args:
+        profile: how a person names it: a profile's name or folder.
+
+    Raises:
+        ImageError: it has not; the message says how to import it.
+    """
+    if not engine.has_image(docker_image(image)):
+        raise ImageError(
+            f"docker does not have the desktop image {image.profile!r}. Import it with "
+            f"`frontdesk image build {profile} --backend docker`"
+        )
 
 
 def import_image(

@@ -1,18 +1,14 @@
-"""One desktop for the tests of a module that leave it as they found it, and a Docker daemon that has the image."""
+"""Desktops for tests of any backend: one for those of a module that leave it as they found it, and one with little."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
-from sandbox.backends.docker_engine import connect
 from sandbox.backends.owned import OwnedDesktop
 from sandbox.desktop import DesktopSpec
-from sandbox.image import ImageCache
-from sandbox.image.docker import import_image
-from tests.support.backends import DesktopBackend, cannot_run, missing_for_desktops
-from tests.support.dockerd import CannotRun, run_dockerd
+from tests.support.backends import DesktopBackend
 
 
 @pytest.fixture(scope="module")
@@ -33,21 +29,3 @@ async def tight(backend: DesktopBackend) -> AsyncIterator[OwnedDesktop]:
         yield booted
     finally:
         await booted.close()
-
-
-@pytest.fixture(scope="session")
-def dockerd(images: ImageCache) -> Iterator[str]:
-    """The socket's URL of a daemon of the tests' own, which has the light image."""
-    missing = missing_for_desktops(images)
-    if missing is not None:
-        cannot_run(missing)
-    try:
-        with run_dockerd() as url:
-            engine = connect(url)
-            try:
-                assert import_image(engine, images, images.require("light"))
-            finally:
-                engine.close()
-            yield url
-    except CannotRun as error:
-        cannot_run(f"no Docker daemon: {error}")

@@ -92,6 +92,19 @@ async def test_images_of_earlier_definitions_go_unless_a_desktop_is_open(place: 
     assert not ImageCache(place.home.images).list()
 
 
+async def test_what_docker_desktops_left_stays_where_no_daemon_answers(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{place.home.path}/docker.sock")
+    assert not any("docker" in line for line in await place.collect())
+    image = place.make_image("an earlier definition")
+    (place.home.run / "docker-1-abcd").mkdir()
+    told = await place.collect()
+    assert any(line.startswith("kept what desktops of docker left: ") for line in told)
+    assert any("because desktops are open" in line for line in told)
+    assert image.root.exists()
+
+
 async def test_the_image_of_the_present_definition_stays(place: Place) -> None:
     image = place.make_image(load_profile("light").definition_hash)
     assert place.survey()["desktop images"].num_free == 0

@@ -47,6 +47,7 @@ def make_desk(name: str = "desk", *, pid: int | None = None, **changes: Any) -> 
     return Desk(
         name=name,
         spec=DesktopSpec(),
+        backend="local",
         image_digest="d",
         desktop_id="x",
         socket=Path("/nowhere/probe.sock"),
