@@ -1,4 +1,4 @@
-"""The desktop of a lease at a hub elsewhere: each call is one round trip."""
+"""The desktop of a lease at a hub elsewhere: each call is one round trip, and files go in pieces."""
 
 from __future__ import annotations
 
@@ -7,28 +7,27 @@ import contextlib
 import itertools
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sandbox.actions import Action
 from sandbox.backends import tape_calls as calls
 from sandbox.desktop import DesktopSpec, ExecResult, Health, Observation, Settle, StepResult, User, Want
-from sandbox.errors import BadRequest, DeadlineExceeded, DesktopError, FileRefused, LeaseExpired, Unavailable
+from sandbox.errors import BadRequest, DeadlineExceeded, DesktopError, LeaseExpired, Unavailable
 from sandbox.evidence import Evidence, EvidenceRequest
 from sandbox.forward import Ends, Forward
 from sandbox.frame import Frame
+from sandbox.hub import transfer
 from sandbox.hub.link import Link
 from sandbox.hub.messages import Message, unpack_frame
 from sandbox.hub.perform import has_effect, read_answer
 from sandbox.probe.wire import WireError
-from sandbox.streams import FileSink, FileSource
 
 __all__ = ["Frames", "RemoteDesktop", "Right"]
 
 CALL_S = 60.0  # for calls whose signature has no deadline
 KEPT_FRAMES = 32
-MAX_FILE = 1 << 30
 
 T = TypeVar("T")
 
@@ -162,22 +161,19 @@ class RemoteDesktop:
     async def upload(
         self, source: Path, path: str, *, user: User = "user", mode: int = 0o644, deadline_s: float = 600.0
     ) -> int:
-        """As `Box.upload`, but a message holds the whole file: up to `MAX_FILE` bytes."""
-        with FileSource(source) as opened:
-            if opened.size > MAX_FILE:
-                raise FileRefused(f"{source} has {opened.size} bytes; a hub passes on {MAX_FILE}", kind="too_large")
-            data = await opened.read(opened.size)
-            opened.check()
-        await self.put_file(path, data, user=user, mode=mode, deadline_s=deadline_s)
-        return len(data)
+        request = {"path": path, "user": user, "mode": mode}
+
+        async def pass_on(left_s: float, number: int) -> int:
+            message = self._named("upload", request, left_s) | {"number": number}
+            return await transfer.send(self._link, message, source, deadline_s=left_s)
+
+        self._right.check()
+        return await self._in_turn("upload", pass_on, deadline_s)
 
     async def download(self, path: str, target: Path, *, max_bytes: int = 16 << 30, deadline_s: float = 600.0) -> int:
-        """As `Box.download`, but a message holds the whole file: up to `MAX_FILE` bytes."""
-        with FileSink(target) as opened:
-            data = await self.get_file(path, max_bytes=min(max_bytes, MAX_FILE), deadline_s=deadline_s)
-            await opened.write(data)
-            await opened.keep()
-        return len(data)
+        self._right.check()
+        message = self._named("download", {"path": path, "max_bytes": max_bytes}, deadline_s)
+        return await transfer.receive(self._link, message, target, deadline_s=deadline_s)
 
     @contextlib.asynccontextmanager
     async def forward(self, port: int) -> AsyncIterator[Forward]:
@@ -213,17 +209,24 @@ class RemoteDesktop:
         self._right.check()
         if not has_effect(request):
             return await self._send(call, request, body, deadline_s, request_id, None)
+        return await self._in_turn(
+            request["call"],
+            lambda left_s, number: self._send(call, request, body, left_s, request_id, number),
+            deadline_s,
+        )
+
+    async def _in_turn(self, what: str, send: Callable[[float, int], Awaitable[T]], deadline_s: float) -> T:
+        """Make a call that may change the desktop: one at a time, numbered, with what is left of its time."""
         ends_at = self._right.now() + deadline_s
         try:
             async with asyncio.timeout_at(ends_at):
                 await self._right.turn.acquire()
         except TimeoutError:
-            message = f"{request['call']} waited {deadline_s:g} s for another call on the lease; nothing was done"
+            message = f"{what} waited {deadline_s:g} s for another call on the lease; nothing was done"
             raise DeadlineExceeded(message) from None
         try:
             self._right.check()
-            left_s = ends_at - self._right.now()
-            return await self._send(call, request, body, left_s, request_id, next(self._right.numbers))
+            return await send(ends_at - self._right.now(), next(self._right.numbers))
         except (BadRequest, FileNotFoundError, Unavailable):
             raise  # answers: the desktop is as it was
         except (DesktopError, asyncio.CancelledError) as error:
@@ -232,6 +235,15 @@ class RemoteDesktop:
             raise
         finally:
             self._right.turn.release()
+
+    def _named(self, op: str, request: Message, deadline_s: float) -> Message:
+        return {
+            "op": op,
+            "lease": self.id,
+            "epoch": self._right.epoch,
+            "request": request,
+            "deadline_s": deadline_s,
+        }
 
     async def _send(
         self,

@@ -21,12 +21,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.errors import BadRequest
+from sandbox.errors import BadRequest, DeadlineExceeded, LeaseExpired
 from sandbox.hub.messages import Message
 from sandbox.hub.perform import Performed
 
-__all__ = ["Ended", "Replies"]
+__all__ = ["Ended", "Replies", "outcome"]
 
+GRACE_S = 5.0
 KEPT = 2  # calls are one at a time, so a client asks again for the newest only; each answer may hold a frame
 
 
@@ -97,3 +98,13 @@ async def _end_of(call: Coroutine[Any, Any, Performed]) -> Ended:
         return Ended(performed=await call)
     except Exception as error:  # noqa: BLE001 - it belongs to whoever asks for this call, now or later
         return Ended(error=error)
+
+
+async def outcome(task: asyncio.Task[Ended], deadline_s: float) -> Performed:
+    """Wait for a call that this request, or an earlier one of the same number, began."""
+    await asyncio.wait({task}, timeout=deadline_s + GRACE_S)
+    if not task.done():
+        raise DeadlineExceeded(f"the call gave no answer within {deadline_s:g} s", phase="unknown")
+    if task.cancelled():
+        raise LeaseExpired("the hub closed during the call", phase="unknown")
+    return task.result().result()

@@ -23,24 +23,27 @@ import dataclasses
 import hmac
 import logging
 import secrets
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
 
 from sandbox.desktop import DesktopSpec
-from sandbox.errors import BadRequest, DeadlineExceeded, LeaseExpired, MissingRequirement, SandboxError
+from sandbox.errors import BadRequest, LeaseExpired, MissingRequirement, SandboxError
 from sandbox.forward import Ends
 from sandbox.frame import Frame
 from sandbox.hub.hub import Hub
 from sandbox.hub.lease import Lease
 from sandbox.hub.messages import VERSION, Message, encode_error, pack_frame, proof_of, read_message, send_message
 from sandbox.hub.perform import Performed, has_effect, perform
-from sandbox.hub.replies import Ended, Replies
+from sandbox.hub.replies import Ended, Replies, outcome
+from sandbox.hub.transfer import Spool
 from sandbox.probe.wire import WireError
 
 __all__ = ["MIN_TOKEN", "HubServer"]
 
 T = TypeVar("T")
+Answer = tuple[Message, list[bytes]]
+"""A message and the bytes that follow it."""
 
 HELLO_S = 5.0
 HELLO_BYTES = 4096
@@ -49,7 +52,6 @@ ABANDON_S = 5.0
 """How long a wait for a desktop goes on when the connection of its worker broke."""
 REMEMBER_S = 60.0
 """How long it is known of a lease that is over why it is."""
-GRACE_S = 5.0
 MIN_TOKEN = 16
 
 log = logging.getLogger(__name__)
@@ -140,10 +142,10 @@ class HubServer:
                 admitted = await self._admit(reader, writer)
             while admitted:
                 message, body = await read_message(reader)
-                if message.get("op") == "forward":
-                    await self._forward(message, (reader, writer))
-                    return
-                answer = await _while_connected(reader, self._answer(message, body))
+                if message.get("op") in ("forward", "upload", "download"):
+                    own = self._forward if message["op"] == "forward" else self._transfer
+                    return await own(message, (reader, writer))
+                answer = await _while_connected(reader, _told(self._answer(message, body)))
                 async with asyncio.timeout(SEND_S):
                     await send_message(writer, *answer)
         except (OSError, EOFError, WireError, TimeoutError):
@@ -166,27 +168,22 @@ class HubServer:
         await send_message(writer, {"result": {}} if refusal is None else {"error": encode_error(refusal)})
         return refusal is None
 
-    async def _answer(self, message: Message, body: bytes) -> tuple[Message, list[bytes]]:
-        try:
-            match message["op"]:
-                case "call":
-                    return await self._call(message, body)
-                case "acquire":
-                    return {"result": await self._acquire(message)}, []
-                case "renew":
-                    return {"result": await self._renew(message)}, []
-                case "release":
-                    lent = self._lent.get(message["lease"])
-                    if lent is not None and lent.lease.epoch == message["epoch"]:
-                        await self._hub.release(lent.lease)
-                    return {"result": {}}, []
-                case "stats":
-                    return {"result": dataclasses.asdict(self._hub.stats())}, []
-            raise BadRequest(f"this hub knows no operation {message['op']!r}")
-        except (KeyError, TypeError) as error:
-            return {"error": encode_error(BadRequest(f"malformed request: {type(error).__name__}: {error}"))}, []
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client waits for an answer
-            return {"error": encode_error(error)}, []
+    async def _answer(self, message: Message, body: bytes) -> Answer:
+        match message["op"]:
+            case "call":
+                return await self._call(message, body)
+            case "acquire":
+                return {"result": await self._acquire(message)}, []
+            case "renew":
+                return {"result": await self._renew(message)}, []
+            case "release":
+                lent = self._lent.get(message["lease"])
+                if lent is not None and lent.lease.epoch == message["epoch"]:
+                    await self._hub.release(lent.lease)
+                return {"result": {}}, []
+            case "stats":
+                return {"result": dataclasses.asdict(self._hub.stats())}, []
+        raise BadRequest(f"this hub knows no operation {message['op']!r}")
 
     # -- leases -------------------------------------------------------------------------------------------------
 
@@ -269,8 +266,8 @@ class HubServer:
 
     # -- calls --------------------------------------------------------------------------------------------------
 
-    async def _call(self, message: Message, body: bytes) -> tuple[Message, list[bytes]]:
-        lent, request, number = self._find(message), message["request"], message["number"]
+    async def _call(self, message: Message, body: bytes) -> Answer:
+        lent, request = self._find(message), message["request"]
         deadline_s, request_id = float(message["deadline_s"]), message["request_id"]
 
         def make() -> Coroutine[Any, Any, Performed]:
@@ -278,14 +275,8 @@ class HubServer:
 
         if not has_effect(request):
             performed = await make()
-        elif not isinstance(number, int):
-            raise BadRequest("a call that may change the desktop needs a number")
         else:
-            if lent.lease.over is not None and lent.replies.was_answered(number):
-                why = f"the lease ended ({lent.lease.over}) after this call was made; its answer is not kept"
-                raise LeaseExpired(why, phase="unknown")
-            task = lent.replies.claim(number, request, len(body), make)
-            performed = await _end(task, deadline_s)
+            performed = await outcome(self._claim(lent, message["number"], request, len(body), make), deadline_s)
         seen = performed.frame
         has = seen is None or seen.sha256 in message["have"]
         pixels = b"" if seen is None or has else await pack_frame(seen, compress=bool(message["compress"]))
@@ -296,6 +287,58 @@ class HubServer:
             "desktop_s": performed.desktop_s,
         }
         return {"result": result}, [pixels, *performed.blobs]
+
+    def _claim(
+        self,
+        lent: _Lent,
+        number: Any,
+        request: Message,
+        num_bytes: int,
+        make: Callable[[], Coroutine[Any, Any, Performed]],
+    ) -> asyncio.Task[Ended]:
+        if not isinstance(number, int):
+            raise BadRequest("a call that may change the desktop needs a number")
+        if lent.lease.over is not None and lent.replies.was_answered(number):
+            why = f"the lease ended ({lent.lease.over}) after this call was made; its answer is not kept"
+            raise LeaseExpired(why, phase="unknown")
+        return lent.replies.claim(number, request, num_bytes, make)
+
+    async def _transfer(self, message: Message, client: Ends) -> None:
+        """Pass a file on, in pieces; see `sandbox.hub.transfer`."""
+        reader, writer = client
+        try:
+            size, deadline_s = int(message.get("size", 0)), float(message["deadline_s"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise WireError(f"malformed transfer: {error}") from error
+        await send_message(writer, {"result": {}})
+        passing = self._upload if message["op"] == "upload" else self._download
+        clock = asyncio.get_running_loop().time
+        ends_at = clock() + deadline_s
+        with Spool() as spool:
+            async with asyncio.timeout_at(ends_at):
+                await spool.take(reader, size)
+            answer, _ = await _while_connected(reader, _told(passing(message, spool, ends_at - clock())))
+            async with asyncio.timeout_at(ends_at + SEND_S):
+                await send_message(writer, answer)
+                if message["op"] == "download" and "result" in answer:
+                    await spool.give(writer)
+
+    async def _upload(self, message: Message, spool: Spool, deadline_s: float) -> Answer:
+        lent, request, size = self._find(message), message["request"], spool.size
+        spool.check()
+
+        async def take(held: Spool) -> Performed:
+            with held:  # it goes on when this connection breaks
+                await lent.lease.desktop.upload(held.path, **request, deadline_s=deadline_s)
+                return Performed(answer=size, frame=None, blobs=(), desktop_s=0.0)
+
+        named = {"call": "upload", **request}
+        await outcome(self._claim(lent, message["number"], named, size, lambda: take(spool.held())), deadline_s)
+        return {"result": size}, []
+
+    async def _download(self, message: Message, spool: Spool, deadline_s: float) -> Answer:
+        desktop = self._find(message).lease.desktop
+        return {"result": await spool.fetch(desktop, **message["request"], deadline_s=deadline_s)}, []
 
     async def _forward(self, message: Message, client: Ends) -> None:
         """Make a client's connection one to a port of the desktop; it ends when the lease does."""
@@ -322,14 +365,14 @@ def _succeeded(task: asyncio.Task[Any]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is None
 
 
-async def _end(task: asyncio.Task[Ended], deadline_s: float) -> Performed:
-    """Wait for a call that this request, or an earlier one of the same number, began."""
-    await asyncio.wait({task}, timeout=deadline_s + GRACE_S)
-    if not task.done():
-        raise DeadlineExceeded(f"the call gave no answer within {deadline_s:g} s", phase="unknown")
-    if task.cancelled():
-        raise LeaseExpired("the hub closed during the call", phase="unknown")
-    return task.result().result()
+async def _told(work: Coroutine[Any, Any, Answer]) -> Answer:
+    """An answer, or the error instead."""
+    try:
+        return await work
+    except (KeyError, TypeError) as error:
+        return {"error": encode_error(BadRequest(f"malformed request: {type(error).__name__}: {error}"))}, []
+    except Exception as error:  # noqa: BLE001 - whatever it is, the client waits for an answer
+        return {"error": encode_error(error)}, []
 
 
 async def _while_connected(reader: asyncio.StreamReader, work: Coroutine[Any, Any, T]) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import os
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from sandbox import errors
 from sandbox.backends.local import LocalBackend, LocalDesktop
 from sandbox.desktop import DesktopSpec
+from sandbox.hub import Hub, HubAddress, HubServer, RemoteHub
+from sandbox.hub.transfer import SPOOL
 from tests.support.live import find_pid, sh
 
 pytestmark = pytest.mark.desktop
@@ -38,6 +41,41 @@ async def test_a_hundred_megabytes_pass_through_little_memory(backend: LocalBack
         assert _peak_kb(probe) - before < 20_000
     finally:
         await desktop.close()
+
+
+async def test_a_file_passes_through_a_hub_in_little_memory_and_leaves_nothing(
+    backend: LocalBackend, tmp_path: Path
+) -> None:
+    spec = DesktopSpec(width=320, height=240, memory_mb=1536, disk_mb=300)
+    source, target = tmp_path / "source", tmp_path / "target"
+    block = os.urandom(1 << 20)
+    with source.open("wb") as file:
+        for _ in range(200):
+            file.write(block)
+    # The hub and its client are both this process.
+    async with (
+        Hub(backend, capacity=1, close_backend=False) as hub,
+        HubServer(hub, token="a token of the tests") as served,
+        RemoteHub(HubAddress.parse(served.address, "a token of the tests")) as far,
+        far.lease(spec) as lease,
+    ):
+        before, held = _left_in(SPOOL), _num_open()
+        Path("/proc/self/clear_refs").write_text("5")  # the peak is that from now on
+        here = _peak_kb(os.getpid())
+        assert await lease.desktop.upload(source, "large") == 200 << 20
+        assert await lease.desktop.download("large", target) == 200 << 20
+        assert _peak_kb(os.getpid()) - here < 60_000
+        assert filecmp.cmp(source, target, shallow=False)
+        assert _left_in(SPOOL) == before
+        assert _num_open() <= held + 3  # a kept connection has an end here and one there
+
+
+def _num_open() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def _left_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob(".frontdesk-*"))
 
 
 def _peak_kb(pid: int) -> int:
