@@ -22,6 +22,7 @@ import time
 from dataclasses import replace
 from typing import Protocol
 
+from agent.agreement import await_agreement
 from agent.context import Context
 from agent.deadlines import clip_waits, step_deadline_s, within
 from agent.errors import PolicyError, ReplyTimeout
@@ -110,6 +111,8 @@ class TurnLoop:
             agent.errors.PolicyError: the policy failed.
             sandbox.errors.DesktopError: the desktop failed.
         """
+        if "a11y" in self._want:
+            await await_agreement(self._desktop)
         observation, _ = await self._step((), name="look")
         self._end = time.monotonic() + self._time_limit_s
         for index in range(self._max_steps):

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sandbox.actions import Press
-from sandbox.desktop import Desktop, ExecResult, Rect, Settle, Window
+from sandbox.desktop import Desktop, ExecResult, Settle, Window
 from sandbox.errors import BadRequest, DeadlineExceeded
 from sandbox.evidence import ProcessRequest
 from verigen.assets import Assets
@@ -130,30 +130,6 @@ async def _place_window(desktop: Desktop, step: PlaceWindowStep, assets: Assets)
     size = "" if step.width is None else f" of {step.width}x{step.height}"
     await _await_windows(desktop, placed, PLACE_S, f"the window of {step.app}{size} at ({step.x}, {step.y})")
     await desktop.step((), settle=QUIET, want=())
-    await _await_knowing(desktop, window.id)
-
-
-async def _await_knowing(desktop: Desktop, window_id: int) -> None:
-    """Wait until the application itself knows where its window is.
-
-    On a busy machine it may learn of a move late, and until then accessibility tells where its widgets were. An
-    application that shows no such frame to accessibility is not waited for.
-    """
-    ends = time.monotonic() + PLACE_S
-    while time.monotonic() < ends:
-        seen = await desktop.observe(("windows", "a11y"))
-        bounds = next((window.bounds for window in seen.windows or () if window.id == window_id), None)
-        frames = [node.bounds for root in seen.a11y or () for node in root.children if node.bounds is not None]
-        if bounds is None or not frames or any(_frames(frame, bounds) for frame in frames):
-            return
-        await asyncio.sleep(POLL_S)
-
-
-def _frames(frame: Rect, content: Rect) -> bool:
-    """Whether this is the frame of a window with that content."""
-    left, top = content.x - frame.x, content.y - frame.y
-    right, bottom = frame.width - content.width - left, frame.height - content.height - top
-    return all(0 <= margin <= PLACE_PX for margin in (left, top, right, bottom))
 
 
 def _is_placed(window: Window, step: PlaceWindowStep) -> bool:
