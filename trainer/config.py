@@ -68,7 +68,8 @@ class WarmStart(_Frozen):
     """Plans in an update."""
     size: TinySize = TinySize()
     """Of the policy that is built."""
-    learner: LearnerSettings = LearnerSettings(lr=1.5e-3, warmup_steps=20)
+    learner: LearnerSettings = LearnerSettings(lr=1.5e-3, warmup_steps=20, final_lr=0.05)
+    """Without `decay_steps` the learning rate falls until the last update."""
 
 
 class Practice(_Frozen):
@@ -95,10 +96,10 @@ class Practice(_Frozen):
 
 
 def small_harness() -> Harness:
-    """The recipe around a small policy on small screens: four screenshots, short waits, short replies."""
+    """The recipe around a small policy on small screens: three screenshots, short waits, short replies."""
     return Harness(
         name="small",
-        window=4,
+        window=3,
         delta=2,
         limits=Limits(max_tokens=24),
         sampling=Sampling(temperature=0.6),

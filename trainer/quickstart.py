@@ -27,7 +27,7 @@ from frontier.view import frontier_map
 from sandbox.hub import Lender
 from store import BlobStore, Catalog, Trajectory, TrajectoryStore
 from store.errors import NotFound
-from trainer.config import Practice, RunConfig, WarmStart
+from trainer.config import Practice, RunConfig, TaskChoice, WarmStart
 from trainer.engine_process import start_engine
 from trainer.evaluate import baseline_rollouts, policy_identity, policy_rollouts, run_all
 from trainer.practice import load_sampler
@@ -38,6 +38,7 @@ from verigen.ledger import Entry, Ledger
 from verigen.packs import SkillPack, content_key
 from verigen.proof import Proof
 from verigen.sets import ProvenBundle
+from verigen.ship import PRACTISED
 from verigen.synth import CAP, PAUSES_S, Gates, synthesise, yields
 from verigen.verify import verify
 
@@ -80,9 +81,11 @@ def default_plan(seed: int = 0) -> QuickstartPlan:
     run = RunConfig(
         name=f"quickstart-{seed}" if seed else "quickstart",
         seed=seed,
-        desktops=6,
+        desktops=8,
+        # Few templates, so that a quarter of an hour meets each often.
+        tasks=TaskChoice(templates=PRACTISED),
         # Practice tasks are not demonstrated: those that were shown would all be passed, and teach nothing.
-        warm_start=WarmStart(demonstrations=1, draws=240, reading=900, updates=700),
+        warm_start=WarmStart(demonstrations=1, draws=240, reading=500, updates=700),
         practice=Practice(updates=1000, minutes=7.0),
     )
     return QuickstartPlan(run=run)

@@ -60,13 +60,14 @@ class TrainingTask:
         return ScriptedPolicy(self.bundle.oracle)
 
     def info(self) -> TaskInfo:
-        """What a sampler is told of it."""
+        """What a sampler is told of it. Tasks of one template are about as hard as each other, so they share a cell."""
         task = self.bundle.task
+        template = str(task.tags.get("template", ""))
         return TaskInfo(
             task=self.id,
-            cell=f"{task.apps[0]} {task.skills[0]}",
+            cell=template or f"{task.apps[0]} {task.skills[0]}",
             seed_state=self.bundle.seed_state,
-            template=str(task.tags.get("template", "")),
+            template=template,
             turns=float(len(self.bundle.oracle)),
         )
 

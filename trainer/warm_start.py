@@ -26,6 +26,7 @@ from store import BlobStore, Trajectory, TrajectoryStore
 from trainer.checkpoints import CheckpointStore
 from trainer.config import RunConfig, TaskChoice, WarmStart
 from trainer.errors import NothingToDo
+from trainer.learner import LearnerSettings
 from trainer.learner_process import TeachSettings, start_learner
 from trainer.losses import ClipRange
 from trainer.metrics import JsonlSink
@@ -162,7 +163,7 @@ async def imitate(
     frame = _first_frame(shown, blobs)
     learner = await start_learner(
         (vocabulary_of(shown, plans, frame), settings.size, config.seed),
-        settings.learner,
+        _learner_settings(settings, plans),
         config.harness,
         clip=ClipRange(),
         blobs=blobs,
@@ -180,7 +181,7 @@ async def imitate(
         log = JsonlSink(directory.root / "warm.jsonl", resume_step=done)
         try:
             reading = settings.reading if plans else 0
-            last = reading + settings.updates
+            last = _num_updates(settings, plans)
             while True:
                 alone = done < reading
                 count = min(CHUNK, (reading if alone else last) - done)
@@ -222,7 +223,7 @@ async def imitate_further(
     """
     settings = config.warm_start
     learner = await start_learner(
-        start, settings.learner, config.harness, clip=ClipRange(), blobs=blobs, weights=weights
+        start, _learner_settings(settings, plans), config.harness, clip=ClipRange(), blobs=blobs, weights=weights
     )
     try:
         await learner.demonstrate(shown.trajectories, shown.widgets, plans)
@@ -237,6 +238,18 @@ async def imitate_further(
         return checkpoint
     finally:
         await learner.close()
+
+
+def _num_updates(settings: WarmStart, plans: Sequence[Plan]) -> int:
+    return settings.updates + (settings.reading if plans else 0)
+
+
+def _learner_settings(settings: WarmStart, plans: Sequence[Plan]) -> LearnerSettings:
+    """With a learning rate that falls until the end, unless the run file says otherwise: the noise of a high one costs
+    a small policy much of what it has learned."""
+    if settings.learner.decay_steps is not None:
+        return settings.learner
+    return settings.learner.model_copy(update={"decay_steps": max(1, _num_updates(settings, plans))})
 
 
 def _plans_alone() -> TeachSettings:

@@ -12,9 +12,11 @@ from store.trajectory import TokenTrace
 from tests.support.policy import FakePolicy
 from tests.support.practice import make_tasks
 from tests.support.screen import make_observation
-from trainer.config import TaskChoice
+from trainer.config import TaskChoice, WarmStart
 from trainer.evaluate import Blindfolded
-from trainer.warm_start import _drop_cut_line, _KeepingRecorder, _read_widgets, draw_tasks
+from trainer.learner import LearnerSettings
+from trainer.plans import Plan
+from trainer.warm_start import _drop_cut_line, _KeepingRecorder, _learner_settings, _read_widgets, draw_tasks
 from verigen.packs import content_key, load_packs, split_of
 
 FRAME = Frame.from_pixels(8, 4, bytes(range(96)))
@@ -99,3 +101,13 @@ async def test_a_blindfolded_policy_sees_nothing_and_leaves_no_tokens() -> None:
     assert turn.frame is not None
     assert (turn.frame.width, turn.frame.height) == (8, 4)
     assert set(turn.frame.pixels) == {0}
+
+
+def test_the_learning_rate_of_imitation_falls_until_its_last_update() -> None:
+    plan = Plan(instruction="save", turns=())
+    settings = WarmStart(reading=30, updates=70)
+    assert _learner_settings(settings, [plan]).decay_steps == 100
+    assert _learner_settings(settings, []).decay_steps == 70, "without plans nothing is read"
+    assert _learner_settings(settings, []).final_lr < 0.5
+    own = settings.model_copy(update={"learner": LearnerSettings(lr=1e-3, decay_steps=7)})
+    assert _learner_settings(own, [plan]) == own.learner
