@@ -34,6 +34,9 @@ class Findings:
     failures: Counter[str] = field(default_factory=Counter)
     """Leases that ended early, by the type of the error."""
     overhead_ms: list[float] = field(default_factory=list)
+    """What calls took beyond the desktop's own time, of those whose connection was left in peace."""
+    cut_ms: list[float] = field(default_factory=list)
+    """The same of calls whose connection was cut, once or more often, and that nothing else befell."""
     leaks: list[str] = field(default_factory=list)
     duplicates: list[str] = field(default_factory=list)
     false_done: list[str] = field(default_factory=list)
@@ -62,8 +65,10 @@ def audit(journals: Sequence[Path], ledgers: Mapping[str, str | None]) -> Findin
             case "said":
                 said[event["lease"]][event["mark"]] = event["said"], event["why"]
                 found.counts[f"said {event['said']}"] += 1
-            case "overhead":
+            case "overhead" if not event["troubles"]:
                 found.overhead_ms.append(event["ms"])
+            case "overhead" if event["troubles"] == ["cut"]:
+                found.cut_ms.append(event["ms"])
             case "failed":
                 found.failures[event["type"]] += 1
             case "repeated" if not event["same"]:

@@ -98,8 +98,9 @@ class StormLink(Link):
     def __init__(self, address: HubAddress, rng: random.Random, journal: Journal) -> None:
         super().__init__(address, patience_s=ALIVE_S)
         self.gone = False
-        self.disturbed = False
-        """Whether the last such call was not simply sent and answered."""
+        self.troubles: set[str] = set()
+        """What befell the last such call in all its attempts: it was `cut`, `slow`, sent `twice`, or held up by a
+        `late` repetition of the one before. Empty when it was simply sent and answered."""
         self._rng = rng
         self._journal = journal
         self._kept: tuple[Message, tuple[bytes, ...], Message] | None = None
@@ -109,12 +110,13 @@ class StormLink(Link):
     ) -> tuple[Message, bytes]:
         if self.gone:
             raise HubLost("this worker is gone")
+        if message.get("number") is not None:
+            self.troubles = set()
         return await super().ask(message, body, deadline_s=deadline_s, effect=effect)
 
     async def exchange(self, connection: Connection, message: Message, body: Sequence[bytes]) -> tuple[Message, bytes]:
         if message.get("number") is None:
             return await super().exchange(connection, message, body)
-        self.disturbed = True
         draw = self._rng.random()
         if draw < 0.12:
             return await self._twice(connection, message, body)
@@ -122,16 +124,17 @@ class StormLink(Link):
             await self._cut(connection, message, body)
         if draw < 0.32:
             return await self._slowly(connection, message, body)
-        self.disturbed = False
         answer = await super().exchange(connection, message, body)
         if self._kept is not None:
             late, self._kept = self._kept, None
+            self.troubles.add("late")
             await self._repeat("late", *late)
         elif draw < 0.44:
             self._kept = message, tuple(body), answer[0]
         return answer
 
     async def _twice(self, connection: Connection, message: Message, body: Sequence[bytes]) -> tuple[Message, bytes]:
+        self.troubles.add("twice")
         second = asyncio.create_task(self._again(message, body))
         try:
             answer = await super().exchange(connection, message, body)
@@ -162,6 +165,7 @@ class StormLink(Link):
 
     async def _cut(self, connection: Connection, message: Message, body: Sequence[bytes]) -> None:
         """Break the connection before the answer comes; the call goes out again on another."""
+        self.troubles.add("cut")
         with contextlib.suppress(TimeoutError, OSError, EOFError):
             async with asyncio.timeout(self._rng.uniform(0, 0.15)):
                 await super().exchange(connection, message, body)
@@ -169,6 +173,7 @@ class StormLink(Link):
         raise ConnectionResetError("cut off")
 
     async def _slowly(self, connection: Connection, message: Message, body: Sequence[bytes]) -> tuple[Message, bytes]:
+        self.troubles.add("slow")
         data = wire.encode(message, sum(map(len, body)))
         for piece in (data[: len(data) // 2], data[len(data) // 2 :], *body):
             connection[1].write(piece)
@@ -257,8 +262,7 @@ class Visit:
             self._said(mark, "unknown", error)
             raise
         self._said(mark, said, None)
-        if not self._link.disturbed:
-            self._journal.tell("overhead", ms=self._desktop.hub_s * 1000)
+        self._journal.tell("overhead", ms=self._desktop.hub_s * 1000, troubles=sorted(self._link.troubles))
 
     def _said(self, mark: str, said: str, error: Exception | None) -> None:
         why = None if error is None else f"{type(error).__name__}: {error}"

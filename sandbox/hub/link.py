@@ -2,7 +2,7 @@
 
 Every request may be sent again, because the hub knows it by its id or number (`sandbox.hub.replies`); so when a
 connection breaks, the request goes out on another until its deadline, or until no connection could be made for
-`patience_s`.
+`patience_s`: at once the first time, for one that broke says nothing of the hub, and with growing pauses after that.
 """
 
 from __future__ import annotations
@@ -87,18 +87,18 @@ class Link:
         sent = False
         try:
             async with asyncio.timeout(deadline_s + GRACE_S):
-                pause_s, reached_at = FIRST_RETRY_S, _now()
+                pause_s, reached_at = 0.0, _now()
                 while True:
                     try:
                         async with self._connection() as connection:
-                            sent, reached_at, pause_s = True, _now(), FIRST_RETRY_S
+                            sent, reached_at, pause_s = True, _now(), min(pause_s, FIRST_RETRY_S)
                             answer, data = await self.exchange(connection, message, body)
                         break
                     except (OSError, EOFError, WireError) as error:
                         if self._closed or _now() - reached_at > self._patience_s:
                             raise self._lost(error, sent and effect) from error
                         await asyncio.sleep(pause_s)
-                        pause_s = min(2 * pause_s, LAST_RETRY_S)
+                        pause_s = min(max(2 * pause_s, FIRST_RETRY_S), LAST_RETRY_S)
         except TimeoutError as error:
             phase: Phase = "unknown" if sent and effect else "infra"
             what = message.get("request", {}).get("call", message["op"])

@@ -74,6 +74,13 @@ def test_a_desktop_that_could_not_be_read_is_counted(tmp_path: Path) -> None:
     assert find(tmp_path, ledger=None).unread == 0  # nothing was done in it
 
 
+def test_overhead_is_of_calls_in_peace_and_apart_of_those_that_were_cut(tmp_path: Path) -> None:
+    troubles: list[list[str]] = [[], ["cut"], ["twice"], ["cut", "slow"], ["late"], []]
+    events = [{"event": "overhead", "ms": ms, "troubles": these} for ms, these in enumerate(troubles)]
+    found = find(tmp_path, *events)
+    assert (found.overhead_ms, found.cut_ms) == ([0, 5], [1])
+
+
 def test_leftovers_are_files_mounts_processes_and_groups(tmp_path: Path) -> None:
     assert leftovers(tmp_path, ["0123456789ab"]) == []
     (tmp_path / "frontdesk-1").mkdir()

@@ -16,7 +16,7 @@ from sandbox.actions import TypeText
 from sandbox.desktop import Desktop, DesktopSpec
 from sandbox.evidence import CommandRequest, FileRequest
 from sandbox.forward import Forward
-from sandbox.hub import Hub, HubAddress, HubServer, Lender, RemoteHub, server
+from sandbox.hub import Hub, HubAddress, HubServer, Lender, RemoteHub, link, server
 from sandbox.hub.lease import Holding
 from sandbox.hub.link import Link
 from sandbox.hub.messages import Message, decode_error, encode_error
@@ -292,6 +292,22 @@ async def test_a_call_whose_answer_is_lost_is_answered_again_and_made_once(call:
         assert cut.cut_answers == 0
         assert len(bench.desktop(lease).calls(call)) == 1
         assert lease.over is None
+
+
+async def test_a_broken_connection_is_made_again_at_once_and_with_pauses_if_it_keeps_breaking(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "FIRST_RETRY_S", 60.0)
+    async with relay(bench) as (cut, hub), hub.lease(SPEC) as lease:
+        cut.cut_answers = 1
+        async with asyncio.timeout(10):
+            await lease.desktop.exec(["true"])
+        cut.cut_answers = 2
+        again = asyncio.create_task(lease.desktop.exec(["true"]))
+        await until(lambda: cut.cut_answers == 0)
+        await asyncio.wait({again}, timeout=0.2)
+        assert not again.done()
+        again.cancel()
 
 
 async def test_a_request_for_a_desktop_whose_answer_is_lost_lends_one_desktop(bench: Bench) -> None:
