@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from sandbox.backends.cgroups import CONTROLLERS, Cgroup, CgroupUnavailable, Hierarchy, Limits, find_hierarchy
+from sandbox.backends.docker_engine import DEFAULT_SOCKET
 from sandbox.errors import MissingRequirement
 from sandbox.image.definition import load_profile
 from sandbox.image.sources import machine_sources
@@ -268,13 +269,21 @@ def _disk(home: Path) -> Iterator[Finding]:
 
 
 def _docker() -> Iterator[Finding]:
-    socket = Path(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://"))
-    running = socket.is_socket()
+    url = os.environ.get("DOCKER_HOST") or DEFAULT_SOCKET
+    here = url.startswith("unix://")
+    running = here and Path(url.removeprefix("unix://")).is_socket()
+    if running:
+        detail = f"daemon at {url.removeprefix('unix://')}"
+    elif here:
+        detail = "no daemon; the local backend does not need one"
+    else:
+        detail = f"the daemon at {url} is not one of this machine, and desktops share a directory with theirs"
     yield Finding(
         name="docker",
         status="ok" if running else "missing",
-        detail=f"daemon at {socket}" if running else "no daemon; the local backend does not need one",
+        detail=detail,
         required=False,
+        fix=None if here else f"run Frontdesk on the daemon's machine with DOCKER_HOST={DEFAULT_SOCKET}",
     )
 
 

@@ -43,6 +43,10 @@ from store.trajectory import SCHEMA_VERSION, Trajectory
 
 __all__ = ["Recovery", "TrajectoryStore"]
 
+_GONE = "Put a copy from a backup in its place; without one this attempt is lost, and the others are as they were"
+_DAMAGED = (
+    "Put a copy from a backup in its place, or move it away: this attempt is then lost, the others are as they were"
+)
 _SUFFIX = ".json.zst"
 _MAX_NAME = 255 - len(_SUFFIX)
 _TEMPORARY_AGE_S = 3600.0
@@ -113,7 +117,9 @@ class TrajectoryStore:
         path = self._path(row.id)
         data = _read(path)
         if hashlib.sha256(data).hexdigest() != row.record:
-            raise TrajectoryCorrupt(f"{path} is not the record that the catalog names; it was changed after its commit")
+            raise TrajectoryCorrupt(
+                f"{path} is not the record that the catalog names; it was changed after its commit. {_DAMAGED}"
+            )
         return _from_json(data, path)
 
     def recover(self, ids: Collection[str] | None = None) -> Recovery:
@@ -203,9 +209,9 @@ def _read(path: Path) -> bytes:
     try:
         return zstandard.ZstdDecompressor().decompress(path.read_bytes())
     except FileNotFoundError as error:
-        raise TrajectoryCorrupt(f"{path} is gone, although the catalog has its row") from error
+        raise TrajectoryCorrupt(f"{path} is gone, although the catalog has its row. {_GONE}") from error
     except zstandard.ZstdError as error:
-        raise TrajectoryCorrupt(f"{path} is damaged: {error}") from error
+        raise TrajectoryCorrupt(f"{path} is damaged: {error}. {_DAMAGED}") from error
 
 
 def _from_json(data: bytes, path: Path) -> Trajectory:
@@ -219,7 +225,7 @@ def _from_json(data: bytes, path: Path) -> Trajectory:
             )
         return Trajectory.model_validate_json(data)
     except ValueError as error:
-        raise TrajectoryCorrupt(f"{path} is not a trajectory: {error}") from error
+        raise TrajectoryCorrupt(f"{path} is not a trajectory: {error}. {_DAMAGED}") from error
 
 
 def _row(trajectory: Trajectory, record: str) -> EpisodeRow:

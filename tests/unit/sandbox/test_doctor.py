@@ -129,6 +129,14 @@ def test_options_that_nobody_took_are_not_warnings(tmp_path: Path, monkeypatch: 
     assert (by_name(tmp_path)["torch"].status, by_name(tmp_path)["torch"].detail) == ("ok", "9.9")
 
 
+def test_a_docker_daemon_elsewhere_is_named_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://192.0.2.1:2375")
+    found = by_name(tmp_path)["docker"]
+    assert (found.status, found.required) == ("missing", False)
+    assert "tcp://192.0.2.1:2375 is not one of this machine" in found.detail
+    assert found.fix == "run Frontdesk on the daemon's machine with DOCKER_HOST=unix:///var/run/docker.sock"
+
+
 def test_looking_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     import tempfile
