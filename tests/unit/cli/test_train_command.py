@@ -35,7 +35,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(frontdesk: CommandLi
     assert ran.json["episodes_at_least"] == 5 * 2 * 8
     assert not ran.json["begun"]
     assert not (frontdesk.home / "runs" / "train").exists()
-    assert "4 screenshots, 2 dropped at once" in frontdesk(f"train {path} --dry-run").out
+    assert "3 screenshots, 2 dropped at once" in frontdesk(f"train {path} --dry-run").out
 
 
 def test_a_wrong_key_is_named_with_the_nearest_right_one(frontdesk: CommandLine, tmp_path: Path) -> None:
