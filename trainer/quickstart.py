@@ -85,7 +85,7 @@ def default_plan(seed: int = 0) -> QuickstartPlan:
         # Few templates, so that a quarter of an hour meets each often.
         tasks=TaskChoice(templates=PRACTISED),
         # Practice tasks are not demonstrated: those that were shown would all be passed, and teach nothing.
-        warm_start=WarmStart(demonstrations=1, draws=240, reading=500, updates=700),
+        warm_start=WarmStart(demonstrations=1, draws=300, reading=500, updates=1000),
         practice=Practice(updates=1000, minutes=7.0),
     )
     return QuickstartPlan(run=run)
