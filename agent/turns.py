@@ -19,8 +19,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from agent.agreement import await_agreement
 from agent.context import Context
@@ -38,6 +39,8 @@ from sandbox.frame import Frame
 from store.trajectory import StopReason, Turn
 
 __all__ = ["BlobSink", "TurnLoop", "turn_seed"]
+
+T = TypeVar("T")
 
 GRACE_S = 1.0
 """How long after its deadline a call that should have kept it is given up."""
@@ -112,7 +115,7 @@ class TurnLoop:
             sandbox.errors.DesktopError: the desktop failed.
         """
         if "a11y" in self._want:
-            await await_agreement(self._desktop)
+            await self._within(step_deadline_s(()), await_agreement(self._desktop))
         observation, _ = await self._step((), name="look")
         self._end = time.monotonic() + self._time_limit_s
         for index in range(self._max_steps):
@@ -245,8 +248,7 @@ class TurnLoop:
             request_id=f"{self._trajectory_id}:{name}",
             deadline_s=deadline_s,
         )
-        late = DeadlineExceeded(f"the desktop did not answer {GRACE_S:g} s after the deadline of {deadline_s:.1f} s")
-        step = await within(deadline_s + GRACE_S, work, late)
+        step = await self._within(deadline_s, work)
         frame = _frame_of(step.observation)
         if frame.sha256 not in self._stored:
             stored = await asyncio.to_thread(self._blobs.put, frame.encode())
@@ -254,6 +256,11 @@ class TurnLoop:
             self._stored.add(stored)
         self.last_frame = frame.sha256
         return step.observation, step
+
+    async def _within(self, deadline_s: float, work: Awaitable[T]) -> T:
+        """Wait for the desktop, a little longer than its own deadline."""
+        late = DeadlineExceeded(f"the desktop did not answer {GRACE_S:g} s after the deadline of {deadline_s:.1f} s")
+        return await within(deadline_s + GRACE_S, work, late)
 
 
 def _frame_of(observation: Observation) -> Frame:

@@ -319,11 +319,12 @@ async def test_desktop_failures_are_data_at_every_step(nth: int) -> None:
 
 async def test_a_hanging_desktop_is_a_failure_of_infrastructure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "step_deadline_s", lambda actions: 0.01)
-    desktop = FakeDesktop(frames=FRAMES)
-    desktop.hang("step", nth=2)
-    trajectory = await attempt(FakePolicy(["click 1 1"]), desktop=desktop)
-    assert trajectory.error is not None
-    assert (trajectory.error.type, trajectory.error.phase) == ("DeadlineExceeded", "infra")
+    for call, nth in (("step", 2), ("observe", 1)):
+        desktop = FakeDesktop(frames=FRAMES)
+        desktop.hang(call, nth=nth)
+        trajectory = await attempt(FakePolicy(["click 1 1"], wants=("a11y",)), desktop=desktop)
+        assert trajectory.error is not None
+        assert (trajectory.error.type, trajectory.error.phase) == ("DeadlineExceeded", "infra")
 
 
 async def test_setup_failures_are_data() -> None:

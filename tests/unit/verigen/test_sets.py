@@ -72,6 +72,7 @@ def test_the_shipped_set_is_proven_varied_and_within_its_caps() -> None:
     assert all(task.proof.passed for task in tasks)
     kinds = Counter((task.bundle.task.tags["template"], task.split) for task in tasks)
     assert all(number <= CAP for number in kinds.values())
+    assert kinds == {kind: number for kind, number in quotas(load_packs()).items() if number}
     states: dict[str, set[str]] = {}
     for task in tasks:
         states.setdefault(task.bundle.seed_state, set()).add(task.split)
