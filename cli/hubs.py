@@ -40,6 +40,7 @@ HubOption = Annotated[
 ]
 
 Backend = Literal["local", "docker"]
+"""As `sandbox.backends.named.BackendName`, which help must not load; types hold the two together."""
 
 BackendOption = Annotated[
     Backend,

@@ -1,7 +1,8 @@
 """Files of any size between a hub and a client, in pieces: neither side ever has more than a few of them in memory.
 
 A transfer has a connection of its own. On the hub a file lies whole, without a name, on the disk while it passes, so
-that a slow client holds up no call on its desktop, and nothing is left whatever ends the hub.
+that a slow client holds up no call on its desktop. What it takes from a desktop has a name until it is there whole: a
+hub that is killed just then leaves one such draft.
 
 ::
 
