@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Filling", "best_first"]
+__all__ = ["Cap", "Filling", "best_first", "equal_share"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cap:
+    """How many groups one label may have."""
+
+    labels: NDArray[Any]
+    """Of every task; -1: none."""
+    limit: int
+    before: Sequence[int] = ()
+    """Tasks of groups that were planned before and count."""
 
 
 class Filling:
@@ -17,22 +29,21 @@ class Filling:
 
     Args:
         budget: rollouts.
-        labels: caps by kind of label; each is the label of every task (-1: none) and the groups that one label may
-            have in this plan.
+        caps: hold all at once.
     """
 
-    def __init__(self, budget: int, labels: Iterable[tuple[NDArray[Any], int]]) -> None:
+    def __init__(self, budget: int, caps: Iterable[Cap]) -> None:
         self.left = budget
         self.chosen: list[tuple[int, int]] = []
-        self._labels = [(of_task, cap, Counter[int]()) for of_task, cap in labels]
+        self._caps = [(cap, Counter[int](cap.labels[list(cap.before)].tolist())) for cap in caps]
         self._tasks: set[int] = set()
 
     def offer(self, task: int, n: int, *, capped: bool = True) -> bool:
         """Take a group unless it breaks the budget or a cap; a task is taken once."""
         if n > self.left or task in self._tasks:
             return False
-        used = [(int(of_task[task]), cap, count) for of_task, cap, count in self._labels]
-        if capped and any(label >= 0 and count[label] >= cap for label, cap, count in used):
+        used = [(int(cap.labels[task]), cap.limit, count) for cap, count in self._caps]
+        if capped and any(label >= 0 and count[label] >= limit for label, limit, count in used):
             return False
         for label, _, count in used:
             count[label] += 1
@@ -44,6 +55,16 @@ class Filling:
     def next_round(self) -> None:
         """Allow every task once more."""
         self._tasks = set()
+
+
+def equal_share(labels: NDArray[Any], groups: int, at_least: int) -> int:
+    """How many of these groups one label may have: `at_least`, or more where labels are so few that all need more.
+
+    Args:
+        labels: that occur; -1 is none.
+    """
+    num_labels = max(1, int((np.unique(labels) >= 0).sum()))
+    return max(at_least, -(-at_least * groups // num_labels))
 
 
 def best_first(value: NDArray[np.float64], first: int) -> Iterable[int]:

@@ -49,10 +49,13 @@ class FrontierConfig:
     """Known rate at which verifiers fail good attempts."""
     rest: int = 4
     """Versions for which a task that was planned is left alone, unless the budget finds nothing else."""
+    cap_groups: int = 32
+    """Groups that caps hold for: a plan's own and, where those are fewer, the ones planned just before it."""
     cell_cap: int = 1
-    """Groups per cell and plan, unless there are fewer cells than that needs."""
+    """Groups per cell, unless there are fewer cells than that needs."""
     seed_state_cap: int = 1
     template_cap: int = 2
+    """Groups per template, unless there are fewer templates than that needs."""
     oldest_share: float = 0.02
     """Share of the budget for the tasks that waited longest."""
     monitor_share: float = 0.02
@@ -109,5 +112,5 @@ class FrontierConfig:
             raise ValueError(
                 "need gate_miss and gate_false_alarm above 0 and below 1 together: gates must tell something"
             )
-        if min(self.cell_cap, self.seed_state_cap, self.template_cap) < 1:
-            raise ValueError("caps must be at least 1")
+        if min(self.cap_groups, self.cell_cap, self.seed_state_cap, self.template_cap) < 1:
+            raise ValueError("caps, and the groups that they hold for, must be at least 1")

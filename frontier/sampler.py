@@ -8,7 +8,7 @@
 
 The value of a group is the expected norm of its advantages (frontier.utility) at a draw from the task's posterior, per
 rollout and expected cost, times the probability that its check is sound. The group's size is chosen with it. Caps keep
-a plan from sitting in one cell, one seed state or one template.
+it from sitting in one cell, one seed state or one template, in a large plan as over many small ones.
 
 No eligible task starves: a fixed share of every budget goes to the FRONTIER task that was planned longest ago, and the
 waits in MONITOR and EASY are bounded. See docs/design/frontier.md.
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from frontier.allocate import Filling, best_first
+from frontier.allocate import Cap, Filling, best_first, equal_share
 from frontier.beliefs import Beliefs
 from frontier.buffered import BufferedSampler, GroupResult
 from frontier.columns import Columns
@@ -80,6 +80,7 @@ class FrontierSampler(BufferedSampler):
         self._plans = 0
         self._monitor_credit = self._easy_credit = self._oldest_credit = 0.0
         self._groups_per_plan = 0
+        self._recent: list[int] = []  # Tasks of the last `cap_groups` groups, the newest last.
         self.add(tasks)
 
     def _admit(self, infos: list[TaskInfo]) -> None:
@@ -230,7 +231,7 @@ class FrontierSampler(BufferedSampler):
         idle[[self._index[group.task] for group in self._open.values()]] = False
         value, size = self._values(mean, strength, rng)
         frontier = state == State.FRONTIER
-        filling = Filling(budget, self._caps(budget, frontier))
+        filling = Filling(budget, self._caps(budget // smallest, frontier))
         self._visit(filling, State.EASY, "_easy_credit", self.config.easy_share, idle)
         self._visit(filling, State.MONITOR, "_monitor_credit", self.config.monitor_share, idle)
         self._visit_oldest(filling, frontier & idle, value, size)
@@ -247,6 +248,7 @@ class FrontierSampler(BufferedSampler):
             self._tasks["version"][k] = self._version
             self.judging.visited(k, self._version)
         self._groups_per_plan = len(filling.chosen)
+        self._recent = [*self._recent, *(k for k, _ in filling.chosen)][-self.config.cap_groups :]
         return [(self._names[k], n) for k, n in filling.chosen]
 
     def _values(
@@ -277,16 +279,20 @@ class FrontierSampler(BufferedSampler):
         scale = measured[known].sum() / expected[known].sum() if known.any() else 1.0
         return np.where(known, measured, expected * scale)
 
-    def _caps(self, budget: int, frontier: NDArray[np.bool_]) -> list[tuple[NDArray[Any], int]]:
-        """Caps of one plan. Where cells are few, each may have twice its equal share."""
-        cell = self.beliefs.tasks["cell"]
-        num_cells = max(1, np.unique(cell[frontier]).size)
-        groups = budget // self.config.group_sizes[0]
-        cell_cap = max(self.config.cell_cap, -(-self.config.cell_cap * groups // num_cells))
+    def _caps(self, groups: int, frontier: NDArray[np.bool_]) -> list[Cap]:
+        """Caps on a plan of so many groups; on a small one with what was planned just before, twice as loose."""
+        seed_state = Cap(labels=self._tasks["seed_state"], limit=self.config.seed_state_cap)
+        window = self.config.cap_groups
+        before = self._recent[groups - window :] if groups < window else []
+        caps = [seed_state, *self._shares(groups, [], frontier)]
+        return caps + self._shares(2 * window, before, frontier) if before else caps
+
+    def _shares(self, groups: int, before: list[int], frontier: NDArray[np.bool_]) -> list[Cap]:
+        """Where cells or templates are few, each may have an equal share of so many groups."""
+        cell, template = self.beliefs.tasks["cell"], self._tasks["template"]
         return [
-            (cell, cell_cap),
-            (self._tasks["seed_state"], self.config.seed_state_cap),
-            (self._tasks["template"], self.config.template_cap),
+            Cap(labels=labels, limit=equal_share(labels[frontier], groups, at_least), before=before)
+            for labels, at_least in ((cell, self.config.cell_cap), (template, self.config.template_cap))
         ]
 
     def _visit(self, filling: Filling, state: int, credit: str, share: float, idle: NDArray[np.bool_]) -> None:
@@ -355,6 +361,7 @@ class FrontierSampler(BufferedSampler):
             "plans": self._plans,
             "credits": [self._monitor_credit, self._easy_credit, self._oldest_credit],
             "groups_per_plan": self._groups_per_plan,
+            "recent": list(self._recent),
         }
 
     def _read(self, state: Mapping[str, Any]) -> None:
@@ -367,6 +374,7 @@ class FrontierSampler(BufferedSampler):
         self._plans = state["plans"]
         self._monitor_credit, self._easy_credit, self._oldest_credit = state["credits"]
         self._groups_per_plan = state["groups_per_plan"]
+        self._recent = list(state["recent"])
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> FrontierSampler:

@@ -278,8 +278,32 @@ def test_caps_spread_a_plan_over_cells_seed_states_and_templates() -> None:
     assert max(Counter(by_task[a.task].seed_state for a in loose).values()) > 1, "the caps did it"
 
 
+def test_caps_hold_over_many_small_plans() -> None:
+    """An online loop plans one group at a time, and a cap on one plan would cap nothing."""
+
+    def shares(config: FrontierConfig) -> Counter[str]:
+        infos = [
+            TaskInfo(task=f"t{k:02d}", cell=f"c{k % 8}", template=f"c{k % 8}", turns=3.0 + 2 * (k % 8))
+            for k in range(96)
+        ]
+        sampler, rng, cells = FrontierSampler(infos, seed=0, config=config), np.random.default_rng(0), Counter[str]()
+        by_task = {info.task: info.cell for info in infos}
+        for version in range(160):
+            plan = sampler.plan(8, version // 8)
+            assert len(plan) == 1
+            cells[by_task[plan[0].task]] += 1
+            play(sampler, plan, lambda _, n: rng.binomial(n, 0.5), version=version // 8)
+        return cells
+
+    sizes = FrontierConfig(group_sizes=(8,))
+    capped = shares(sizes)
+    assert max(capped.values()) <= 5 * 8, "five windows of 32 groups, twice an equal share of 4 in each"
+    loose = shares(replace(sizes, cap_groups=1))
+    assert max(loose.values()) > 40, "the caps did it: short tasks are cheap and take most"
+
+
 def test_dear_tasks_come_later_and_measured_seconds_count() -> None:
-    infos = [TaskInfo(task=f"t{k}", cell=f"c{k}", turns=10) for k in range(40)]
+    infos = [TaskInfo(task=f"t{k}", cell=f"c{k % 20}", turns=10) for k in range(40)]
     sampler = FrontierSampler(infos, seed=0)
     dear = {f"t{k}" for k in range(20)}
     count: Counter[bool] = Counter()

@@ -19,7 +19,7 @@ from frontier import (
     TaskInfo,
     Verdict,
 )
-from frontier.allocate import Filling, best_first
+from frontier.allocate import Cap, Filling, best_first
 from frontier.columns import Columns
 from frontier.doubt import HISTORY, coin_evidence, rise
 from frontier.replay import replay
@@ -99,7 +99,7 @@ def test_best_first_is_complete_and_in_order() -> None:
 
 
 def test_filling_keeps_budget_and_caps() -> None:
-    filling = Filling(20, [(np.array([0, 0, 1, -1]), 1)])
+    filling = Filling(20, [Cap(labels=np.array([0, 0, 1, -1]), limit=1)])
     assert filling.offer(0, 8)
     assert not filling.offer(0, 4), "a task is taken once"
     assert not filling.offer(1, 4), "its label is used up"
