@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cli.progress import Progress
+    from sandbox.hub import Lender
     from verigen.bundle import Bundle
     from verigen.proof import Proof
 
@@ -104,7 +105,7 @@ def verify(
     ] = None,
     all: Annotated[bool, typer.Option("--all", help="Every task there is.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Run the gates even where a proof is stored.")] = False,
-    desktops: Annotated[int, typer.Option(min=1, help="Desktops used at once.")] = 2,
+    desktops: Annotated[int, typer.Option(min=1, help="Desktops used at once, two for each task.")] = 2,
     backend: BackendOption = "local",
     json: Json = False,
 ) -> None:
@@ -209,10 +210,12 @@ async def _verify(
     from verigen.synth import PAUSES_S
     from verigen.verify import verify as run_gates
 
-    proofs = []
-    async with lender(work.home, desktops=num_desktops, backend=backend) as hub:
-        for task in chosen:
-            name = task.bundle.task.name
+    per_task = min(2, num_desktops)
+    at_once = asyncio.Semaphore(num_desktops // per_task)
+
+    async def prove(task: FoundTask, hub: Lender) -> Proof:
+        name = task.bundle.task.name
+        async with at_once:
             work.keep(task)
             proof = await run_gates(
                 task.bundle,
@@ -221,19 +224,20 @@ async def _verify(
                 image_digest=digests[task.bundle.task.desktop.profile],
                 catalog=work.catalog,
                 force=force,
-                limit=num_desktops,
+                limit=per_task,
                 blobs=work.blobs,
                 delays_s=PAUSES_S if own_split(task.bundle) else None,
-                progress=lambda news, name=name: progress.now(  # type: ignore[misc]
-                    f"{name} {news.gates} {news.done}/{news.total}: {news.note}"
-                ),
+                progress=lambda news: progress.now(f"{name} {news.gates} {news.done}/{news.total}: {news.note}"),
             )
-            proofs.append(proof)
-            mark = MARKS[GATE_MARKS[proof.outcome]]
-            progress.finished(f"{mark} [bold]{name}[/bold] [dim]{task.bundle.id[:8]}[/dim] {_proof_text(proof)}")
-            for gate in proof.gates:
-                progress.line(f"  {_gate_line(gate.gate, gate.outcome, gate.detail)}")
-    return proofs
+        mark = MARKS[GATE_MARKS[proof.outcome]]
+        progress.finished(f"{mark} [bold]{name}[/bold] [dim]{task.bundle.id[:8]}[/dim] {_proof_text(proof)}")
+        for gate in proof.gates:
+            progress.line(f"  {_gate_line(gate.gate, gate.outcome, gate.detail)}")
+        return proof
+
+    async with lender(work.home, desktops=num_desktops, backend=backend) as hub, asyncio.TaskGroup() as group:
+        proving = [group.create_task(prove(task, hub)) for task in chosen]
+    return [each.result() for each in proving]
 
 
 def _newest_proof(work: Workspace, bundle: Bundle) -> Proof | None:
