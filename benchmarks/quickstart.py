@@ -27,20 +27,19 @@ from trainer.engine_process import start_engine
 from trainer.evaluate import policy_identity, policy_rollouts, run_all
 from trainer.quickstart import (
     PAIRS,
-    QuickstartPlan,
     Stage,
-    default_plan,
     held_out_tasks,
     run_quickstart,
     training_tasks,
 )
+from trainer.quickstart_plan import QuickstartPlan, default_plan
 from trainer.session import Session, read_format
 from verigen.packs import load_packs
 from verigen.sets import read_sets
 
 __all__ = ["run"]
 
-CONTROLS = ("supervised", "shuffled")
+CONTROLS = ("shuffled", "supervised")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

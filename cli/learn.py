@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from evals.learning import LearningReport, LearningRun
-    from trainer.quickstart import QuickstartPlan
+    from trainer.quickstart_plan import QuickstartPlan
 
 __all__ = ["learn"]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from evals.rollouts import Rollout
     from store import Trajectory
     from store.tables import RunRow
-    from trainer.quickstart import QuickstartPlan
+    from trainer.quickstart_plan import QuickstartPlan
 
 __all__ = ["register"]
 
@@ -134,7 +134,7 @@ def quickstart(
 
 def _plan(file: Path | None, *, seed: int) -> QuickstartPlan:
     from agent.config import load_toml
-    from trainer.quickstart import QuickstartPlan, default_plan
+    from trainer.quickstart_plan import QuickstartPlan, default_plan
 
     return default_plan(seed) if file is None else load_toml(QuickstartPlan, file)
 

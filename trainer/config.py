@@ -56,6 +56,9 @@ class WarmStart(_Frozen):
     """Attempts of the tasks' own solutions; tasks take turns. Those that do not pass are left out."""
     draws: int = Field(default=0, ge=0)
     """Further start states drawn from the skill packs for demonstrations alone; their solution must pass its check."""
+    templates: tuple[str, ...] = ()
+    """Only tasks that were made from these templates of the skill packs are demonstrated, `*` allowed; empty
+    demonstrates all that are practised. Plans are read of all that are practised either way."""
     updates: int = Field(default=1500, ge=1)
     """From demonstrations."""
     enough: float = Field(default=0.05, ge=0)
@@ -84,6 +87,8 @@ class Practice(_Frozen):
     groups_per_update: int = Field(default=4, ge=1)
     max_staleness: int = Field(default=2, ge=0)
     """Updates that the weights may have moved since a token was sampled."""
+    rehearsal: int = Field(default=0, ge=0)
+    """Updates from demonstrations after each update from attempts, so that practising some tasks unlearns no others."""
     partial_credit: float = Field(default=0.5, ge=0, lt=1)
     """Reward for all of a task's milestones without a pass; tasks without milestones give none."""
     clip_low: float = Field(default=0.2, gt=0)

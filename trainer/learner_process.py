@@ -91,6 +91,10 @@ class LearnerProcess:
         used: float = await self.child.call("cpu_s")
         return used
 
+    async def rehearse(self, num_updates: int, how: TeachSettings) -> None:
+        """From now on follow each update by reinforcement with some from what was taken in, as one version."""
+        await self.child.call("rehearse", num_updates, how)
+
     async def update(self, batch: Sequence[Weighed]) -> dict[str, float]:
         """One update by reinforcement."""
         metrics: dict[str, float] = await self.child.call("update", list(batch))
@@ -184,6 +188,7 @@ class _LearnerService:
         self._widgets: dict[str, tuple[Widget, ...]] = {}
         self._labels: dict[str, Any] = {}
         self._plans: Sequence[Plan] = ()
+        self._rehearsal = 0, TeachSettings()
 
     def demonstrate(
         self, trajectories: list[Trajectory], widgets: dict[str, tuple[Widget, ...]], plans: Sequence[Plan]
@@ -230,6 +235,9 @@ class _LearnerService:
                 totals.setdefault(metric, []).append(value)
         return {name: sum(values) / len(values) for name, values in totals.items()} | {"updates": learner.step}
 
+    def rehearse(self, num_updates: int, how: TeachSettings) -> None:
+        self._rehearsal = num_updates, how
+
     def update(self, batch: list[Weighed]) -> dict[str, float]:
         from trainer.objectives import GrpoObjective
 
@@ -238,7 +246,13 @@ class _LearnerService:
         oldest = min((one.oldest_version for one in sequences), default=self._learner.version)
         staleness = self._learner.version - oldest
         mean_lag = sum(self._learner.version - one.oldest_version for one in sequences) / max(1, len(sequences))
+        before = self._learner.version
         metrics = self._learner.update(sequences, objective)
+        rehearsed, how = self._rehearsal
+        if rehearsed:
+            taught = self.teach(rehearsed, how)
+            metrics |= {"rehearsal_loss": loss} if (loss := taught.get("reply_loss")) is not None else {}
+            self._learner.version = metrics["version"] = min(self._learner.version, before + 1)
         return {**metrics, "staleness_max": staleness, "staleness_mean": mean_lag}
 
     def cpu_s(self) -> float:

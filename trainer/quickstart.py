@@ -19,18 +19,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from evals.learning import Evaluation, HeldOutTask, LearningRun, Synthesis, TimeUse, training_curve
 from evals.rollouts import Rollout
 from frontier.view import frontier_map
 from sandbox.hub import Lender
 from store import BlobStore, Catalog, Trajectory, TrajectoryStore
 from store.errors import NotFound
-from trainer.config import Practice, RunConfig, TaskChoice, WarmStart
 from trainer.engine_process import start_engine
 from trainer.evaluate import baseline_rollouts, policy_identity, policy_rollouts, run_all
 from trainer.practice import load_sampler
+from trainer.quickstart_plan import QuickstartPlan, notes
 from trainer.session import Session, Watcher, read_format
 from trainer.tasks import TrainingTask
 from verigen.assets import MemoryAssets
@@ -38,16 +36,13 @@ from verigen.ledger import Entry, Ledger
 from verigen.packs import SkillPack, content_key
 from verigen.proof import Proof
 from verigen.sets import ProvenBundle
-from verigen.ship import PRACTISED
 from verigen.synth import CAP, PAUSES_S, Gates, synthesise, yields
 from verigen.verify import verify
 
 __all__ = [
     "PAIRS",
-    "QuickstartPlan",
     "Stage",
     "Told",
-    "default_plan",
     "held_out_tasks",
     "run_quickstart",
     "training_tasks",
@@ -60,35 +55,6 @@ PAIRS = (
     ("warm start, sampled", "after practice, sampled"),
 )
 BLACK = "after practice, black screens"
-
-
-class QuickstartPlan(BaseModel):
-    """What is done, and how much of it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    run: RunConfig
-    new_tasks: int = Field(default=30, ge=0)
-    """Made and proven by this run, for practice."""
-    proven_again: int = Field(default=10, ge=0)
-    """Shipped training tasks whose gates are run again on this machine."""
-    held_out: int | None = Field(default=None, ge=1)
-    """The first so many held-out tasks, by id; None takes all."""
-
-
-def default_plan(seed: int = 0) -> QuickstartPlan:
-    """The plan of the quickstart: about a quarter of an hour on two cores."""
-    run = RunConfig(
-        name=f"quickstart-{seed}" if seed else "quickstart",
-        seed=seed,
-        desktops=8,
-        # Few templates, so that a quarter of an hour meets each often.
-        tasks=TaskChoice(templates=PRACTISED),
-        # Practice tasks are not demonstrated: those that were shown would all be passed, and teach nothing.
-        warm_start=WarmStart(demonstrations=1, draws=300, reading=500, updates=1000),
-        practice=Practice(updates=1000, minutes=7.0),
-    )
-    return QuickstartPlan(run=run)
 
 
 @dataclass(kw_only=True)
@@ -165,7 +131,7 @@ class _Quickstart:
             training=training_curve(self._attempts()),
             frontier=self._frontier(),
             time=self._time(),
-            notes=_notes(plan, num_train=len(self.train), num_made=len(made)),
+            notes=notes(plan, num_train=len(self.train), num_made=len(made)),
         )
 
     def _session(self, tasks: Sequence[TrainingTask]) -> Session:
@@ -372,19 +338,4 @@ def _held_out_task(task: TrainingTask) -> HeldOutTask:
         apps=tuple(about.apps),
         skills=tuple(about.skills),
         template=str(about.tags.get("template", "")),
-    )
-
-
-def _notes(plan: QuickstartPlan, *, num_train: int, num_made: int) -> tuple[str, ...]:
-    run = plan.run
-    warm, practice = run.warm_start, run.practice
-    limit = f"{practice.minutes:g} minutes" if practice.minutes else f"{practice.updates} updates"
-    return (
-        f"One seed ({run.seed}); another seed gives another result. The benchmark named quickstart runs several, with "
-        "controls.",
-        f"Warm start: {warm.reading} updates from plans, then {warm.updates} from {warm.demonstrations + warm.draws} "
-        f"demonstrations. Practice: {limit} on {num_train} shipped and {num_made} new tasks, groups of "
-        f"{practice.group_size}, {practice.groups_per_update} to an update.",
-        f"At most {run.harness.window} screenshots are visible at once, {run.harness.delta} are dropped together; "
-        f"sampling temperature {run.harness.sampling.temperature:g}.",
     )

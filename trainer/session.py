@@ -21,9 +21,9 @@ from frontier import FrontierSampler, Sampler
 from sandbox.hub import Lender
 from store import BlobStore, Catalog, Trajectory, TrajectoryStore
 from trainer.checkpoints import CheckpointStore
-from trainer.config import RunConfig
+from trainer.config import RunConfig, TaskChoice
 from trainer.engine_process import MAX_BATCH, start_engine
-from trainer.errors import TrainerError
+from trainer.errors import NothingToDo, TrainerError
 from trainer.gate_runs import prover_of
 from trainer.learner import STATE_FILE
 from trainer.learner_process import start_learner
@@ -36,7 +36,7 @@ from trainer.practice import keep_sampler
 from trainer.progress import LoopView
 from trainer.run_directory import RunDirectory
 from trainer.tasks import TrainingTask
-from trainer.warm_start import Demonstrations, collect_demonstrations, draw_tasks, imitate, imitate_further
+from trainer.warm_start import Demonstrations, collect_demonstrations, draw_tasks, imitate, imitate_further, together
 from verigen.packs import SkillPack
 
 __all__ = ["Session", "Watcher", "last_checkpoint", "read_format"]
@@ -135,19 +135,36 @@ class Session:
         )
         return [plan_of(task.bundle) for task in drawn]
 
+    def _demonstrated(self) -> TaskChoice:
+        """What is practised, or the part of it that the warm start is narrowed to."""
+        practised, narrowed = self.config.tasks, TaskChoice(templates=self.config.warm_start.templates)
+        if not narrowed.templates:
+            return practised
+        names = {str(task.bundle.task.tags.get("template", "")) for task in self.tasks}
+        names |= {template.name for pack in self.packs for template in pack.templates}
+        both = tuple(sorted(n for n in names if practised.allows_template(n) and narrowed.allows_template(n)))
+        if not both:
+            raise NothingToDo(
+                f"warm_start.templates allows {', '.join(narrowed.templates)}, and no task that is practised was made "
+                "from such a template; leave the key out to demonstrate all that is practised"
+            )
+        return practised.model_copy(update={"templates": both})
+
     async def _watch(self, directory: RunDirectory) -> Demonstrations:
         """Demonstrations of the tasks and of others that are drawn from the packs."""
         config, watcher = self.config, self.watcher
+        choice = self._demonstrated()
+        tasks = [task for task in self.tasks if choice.allows(task.bundle.task)]
         extra = draw_tasks(
             self.packs,
             config.warm_start.draws,
             seed=config.seed,
             known=[task.bundle for task in self.tasks],
-            choice=config.tasks,
+            choice=choice,
         )
         watcher.phase("Watching solutions", config.warm_start.demonstrations + len(extra))
         return await collect_demonstrations(
-            config, self.tasks, extra, directory, self.hub, self.store, self.blobs, on_end=watcher.demonstrated
+            config, tasks, extra, directory, self.hub, self.store, self.blobs, on_end=watcher.demonstrated
         )
 
     async def _practise(self, directory: RunDirectory, start: Path) -> Path:
@@ -171,6 +188,11 @@ class Session:
             start_engine(checkpoint or start, version=version, max_batch=1 if config.deterministic else MAX_BATCH),
         )
         try:
+            if practice.rehearsal:
+                shown = await self._watch(directory)
+                await learner.demonstrate(shown.trajectories, shown.widgets, self._plans())
+                await learner.rehearse(practice.rehearsal, together(config.warm_start))
+                self.watcher.phase("Practising", practice.updates)
             extra = None if checkpoint is None else (await learner.restore(checkpoint))[1]
             log = MetricsLog(
                 [

@@ -37,7 +37,7 @@ from trainer.widgets import Widget, WidgetRecorder
 from verigen.bundle import Bundle
 from verigen.packs import Draw, SkillPack, content_key, split_of
 
-__all__ = ["Demonstrations", "collect_demonstrations", "draw_tasks", "imitate", "imitate_further"]
+__all__ = ["Demonstrations", "collect_demonstrations", "draw_tasks", "imitate", "imitate_further", "together"]
 
 CHUNK = 20
 """Updates between two looks at how imitation goes."""
@@ -185,7 +185,7 @@ async def imitate(
             while True:
                 alone = done < reading
                 count = min(CHUNK, (reading if alone else last) - done)
-                metrics = await learner.teach(count, _plans_alone() if alone else _together(settings))
+                metrics = await learner.teach(count, _plans_alone() if alone else together(settings))
                 done += count
                 low = low + 1 if not alone and metrics["reply_loss"] < settings.enough else 0
                 log.write(done, metrics)
@@ -232,7 +232,7 @@ async def imitate_further(
         done, spent_s = extra["updates"], extra.get("further_s", 0.0)
         while spent_s < cpu_s or checkpoint is None:
             begun = await learner.cpu_s()
-            await learner.teach(SAVE_EVERY, _together(settings))
+            await learner.teach(SAVE_EVERY, together(settings))
             done, spent_s = done + SAVE_EVERY, spent_s + await learner.cpu_s() - begun
             checkpoint = await learner.checkpoint(into, done, {"updates": done, "further_s": spent_s})
         return checkpoint
@@ -256,7 +256,8 @@ def _plans_alone() -> TeachSettings:
     return TeachSettings(batch=0, pointing=0, plans=PLANS_PER_UPDATE)
 
 
-def _together(settings: WarmStart) -> TeachSettings:
+def together(settings: WarmStart) -> TeachSettings:
+    """What an update from demonstrations is made of."""
     return TeachSettings(batch=settings.batch, pointing=settings.pointing, plans=settings.reminders)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.config import parse_toml
 from trainer.config import RunConfig, small_harness
-from trainer.quickstart import QuickstartPlan
+from trainer.quickstart_plan import QuickstartPlan
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "training.md"
 
@@ -18,7 +18,9 @@ def test_the_guides_run_file_is_valid() -> None:
     config = parse_toml(RunConfig, block)
     assert config.tasks.apps == ("galculator",)
     assert config.practice.minutes == 20.0
-    assert config.warm_start == RunConfig(name="x").warm_start.model_copy(update={"draws": 120})
+    assert config.warm_start == RunConfig(name="x").warm_start.model_copy(
+        update={"draws": 120, "templates": ("*/add-*",)}
+    )
 
 
 def test_several_screenshots_are_seen_and_rollouts_are_sampled() -> None:

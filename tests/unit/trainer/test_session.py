@@ -1,15 +1,20 @@
-"""What a session says of a checkpoint that it cannot go on from."""
+"""What a session demonstrates, and what it says of a checkpoint that it cannot go on from."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from cli.errors import FAILED, explain
+from sandbox.hub import Lender
+from store import BlobStore, TrajectoryStore
 from tests.support.practice import FakeDesktops, FakeEngine, FakeLearner, Stage
-from trainer.errors import TrainerError
-from trainer.session import _restore
+from trainer.config import RunConfig, TaskChoice, WarmStart
+from trainer.errors import NothingToDo, TrainerError
+from trainer.session import Session, _restore
+from verigen.packs import load_packs
 
 
 @pytest.mark.parametrize(
@@ -36,3 +41,30 @@ async def test_what_another_version_saved_is_one_sentence_and_a_way_on(
     assert failure.exit_code == FAILED
     assert failure.message.startswith("practice cannot go on from /runs/one/step-2: ")
     assert failure.message.endswith('under another name with `policy = "/runs/one/step-2"`')
+
+
+def narrowed(tmp_path: Path, *templates: str) -> Session:
+    return Session(
+        config=RunConfig(
+            name="narrow",
+            tasks=TaskChoice(templates=("mousepad/*",)),
+            warm_start=WarmStart(templates=templates),
+        ),
+        tasks=[],
+        root=tmp_path / "run",
+        hub=cast(Lender, None),
+        store=cast(TrajectoryStore, None),
+        blobs=cast(BlobStore, None),
+        blobs_at=tmp_path / "blobs",
+        packs=load_packs(),
+    )
+
+
+def test_the_warm_start_can_be_narrowed_to_a_part_of_what_is_practised(tmp_path: Path) -> None:
+    assert narrowed(tmp_path, "*/two-switches", "galculator/*")._demonstrated().templates == ("mousepad/two-switches",)
+    assert narrowed(tmp_path)._demonstrated().templates == ("mousepad/*",)
+
+
+def test_a_warm_start_that_nothing_practised_belongs_to_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NothingToDo, match=r"warm_start\.templates allows galculator/\*, .* leave the key out"):
+        narrowed(tmp_path, "galculator/*")._demonstrated()
