@@ -2,7 +2,7 @@
 
 ::
 
-    demonstrations -> imitation (beside it: new tasks are made and proven, shipped ones proven again)
+    demonstrations -> imitation (beside it: new tasks are made and proven, shipped ones proven again, baselines run)
                    -> held-out evaluation -> practice -> held-out evaluation -> LearningRun, to be reported
 
 Every part keeps what it has done under names that follow from the plan, so the same plan goes on wherever it was
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 PROVING_DESKTOPS = 3
-"""For proofs while the policy imitates, which keeps a core busy."""
+"""For proofs and baselines while the policy imitates, which keeps a core busy."""
 PAIRS = (
     ("warm start, greedy", "after practice, greedy"),
     ("warm start, sampled", "after practice, sampled"),
@@ -109,13 +109,12 @@ class _Quickstart:
         async with self.clock.phase("demonstrations"):
             await self._session(self.train).demonstrate()
         synthesis: Synthesis
-        async with self.clock.phase("imitation, and proofs beside it"), asyncio.TaskGroup() as group:
+        async with self.clock.phase("imitation, and proofs and baselines beside it"), asyncio.TaskGroup() as group:
             imitation = group.create_task(self._session(self.train).warm_start())
-            proofs = group.create_task(self._prove())
-        warm, (synthesis, made) = imitation.result(), proofs.result()
+            others = group.create_task(self._beside_imitation())
+        warm, (synthesis, made, evaluations) = imitation.result(), others.result()
         async with self.clock.phase("evaluation"):
-            self.told.phase("Evaluating the warm start", 5 * len(self.held_out))
-            evaluations = await self._evaluate_baselines()
+            self.told.phase("Evaluating the warm start", 2 * len(self.held_out))
             evaluations |= await self._evaluate(warm, PAIRS[0][0], PAIRS[1][0])
         async with self.clock.phase("practice"):
             last = await self._session([*self.train, *made]).run()
@@ -219,10 +218,17 @@ class _Quickstart:
             why = f"{entry.gate}: {entry.reason}" if entry.reason else ""
             self.told.proven(entry.bundle.task.name, entry.outcome == "admitted", why)
 
+    async def _beside_imitation(self) -> tuple[Synthesis, list[TrainingTask], dict[str, list[Trajectory]]]:
+        """What needs no policy, on the core that imitation leaves."""
+        synthesis, made = await self._prove()
+        return synthesis, made, await self._evaluate_baselines()
+
     async def _evaluate_baselines(self) -> dict[str, list[Trajectory]]:
+        """Attempts of those that cannot see; not counted on the screen, where imitation is."""
+        stage = self.stage
         rollouts = baseline_rollouts(self.held_out, self.plan.run.harness, seed=self.plan.run.seed)
         by_actor: dict[str, list[Trajectory]] = {}
-        for trajectory in await self._attempt(rollouts):
+        for trajectory in await run_all(rollouts, stage.hub, stage.store, stage.blobs, limit=PROVING_DESKTOPS):
             by_actor.setdefault(trajectory.actor, []).append(trajectory)
         return by_actor
 

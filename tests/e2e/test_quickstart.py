@@ -137,7 +137,8 @@ def test_the_whole_loop_goes_on_after_a_kill_and_ends_with_a_report(frontdesk: C
     assert "warm start, greedy" in page
     assert {path.name for path in (root / "warm").iterdir()} >= {"step-00000060"}
     phases = json.loads((root / "phases.json").read_text())
-    assert set(phases) == {"demonstrations", "imitation, and proofs beside it", "evaluation", "practice"}
+    beside = "imitation, and proofs and baselines beside it"
+    assert set(phases) == {"demonstrations", beside, "evaluation", "practice"}
     done = count(frontdesk.home)
     assert wait_until_gone(frontdesk.home) == []
 
