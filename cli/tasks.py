@@ -105,7 +105,7 @@ def verify(
     ] = None,
     all: Annotated[bool, typer.Option("--all", help="Every task there is.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Run the gates even where a proof is stored.")] = False,
-    desktops: Annotated[int, typer.Option(min=1, help="Desktops used at once, two for each task.")] = 2,
+    desktops: Annotated[int, typer.Option(min=1, help="Desktops used at once, two or more for each task.")] = 2,
     backend: BackendOption = "local",
     json: Json = False,
 ) -> None:
@@ -210,7 +210,7 @@ async def _verify(
     from verigen.synth import PAUSES_S
     from verigen.verify import verify as run_gates
 
-    per_task = min(2, num_desktops)
+    per_task = min(num_desktops, max(2, num_desktops // len(chosen)))
     at_once = asyncio.Semaphore(num_desktops // per_task)
 
     async def prove(task: FoundTask, hub: Lender) -> Proof:

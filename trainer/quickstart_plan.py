@@ -37,12 +37,12 @@ class QuickstartPlan(BaseModel):
 
 
 def default_plan(seed: int = 0) -> QuickstartPlan:
-    """The plan of the quickstart: about a quarter of an hour on two cores."""
+    """The plan of the quickstart: not quite twenty minutes on two cores."""
     run = RunConfig(
         name=f"quickstart-{seed}" if seed else "quickstart",
         seed=seed,
         desktops=8,
-        # Few templates, so that a quarter of an hour meets each often.
+        # Few templates, so that minutes of practice meet each often.
         tasks=TaskChoice(templates=PRACTISED),
         # Practice tasks are not demonstrated: those that were shown would all be passed, and teach nothing.
         warm_start=WarmStart(templates=DEMONSTRATED, demonstrations=1, draws=300, reading=400, updates=1500),

@@ -167,14 +167,25 @@ class Session:
             config, tasks, extra, directory, self.hub, self.store, self.blobs, on_end=watcher.demonstrated
         )
 
+    async def _to_rehearse(self, directory: RunDirectory, start: Path) -> Demonstrations | None:
+        """What practice rehearses; None where it does not."""
+        if not self.config.practice.rehearsal:
+            return None
+        if not isinstance(read_format(start), CompactFormat):
+            raise ValueError(
+                f"practice.rehearsal needs a policy with a vocabulary of our own, and {start} has another: leave it out"
+            )
+        return await self._watch(directory)
+
     async def _practise(self, directory: RunDirectory, start: Path) -> Path:
         config, practice = self.config, self.config.practice
         checkpoints = CheckpointStore(directory.checkpoints)
         checkpoint = checkpoints.latest()
-        self.watcher.phase("Practising", practice.updates)
         version, step = _where(checkpoint)
         if checkpoint is not None and step >= practice.updates:
             return checkpoint
+        shown = await self._to_rehearse(directory, start)
+        self.watcher.phase("Practising", practice.updates)
         # Starting either takes as long as importing torch.
         learner, engine = await asyncio.gather(
             start_learner(
@@ -188,11 +199,9 @@ class Session:
             start_engine(checkpoint or start, version=version, max_batch=1 if config.deterministic else MAX_BATCH),
         )
         try:
-            if practice.rehearsal:
-                shown = await self._watch(directory)
+            if shown is not None:
                 await learner.demonstrate(shown.trajectories, shown.widgets, self._plans())
                 await learner.rehearse(practice.rehearsal, together(config.warm_start))
-                self.watcher.phase("Practising", practice.updates)
             extra = None if checkpoint is None else (await learner.restore(checkpoint))[1]
             log = MetricsLog(
                 [

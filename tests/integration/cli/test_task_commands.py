@@ -65,3 +65,7 @@ def test_a_task_that_is_not_proven_fails_the_command(frontdesk: CommandLine, tmp
     assert ran.code == 1
     assert "rejected at G" in ran.err
     assert "0 of 1 proven" in ran.out
+    both = frontdesk(f"tasks verify {folder} {NAME} --desktops 4 --json")
+    assert (both.code, both.json["proven"]) == (1, 1)
+    oracles = [task["proof"]["gates"][-1]["outcome"] for task in both.json["tasks"]]
+    assert oracles == ["failed", "passed"], "proven side by side, told in the order asked for"

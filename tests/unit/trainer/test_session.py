@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +12,8 @@ from cli.errors import FAILED, explain
 from sandbox.hub import Lender
 from store import BlobStore, TrajectoryStore
 from tests.support.practice import FakeDesktops, FakeEngine, FakeLearner, Stage
-from trainer.config import RunConfig, TaskChoice, WarmStart
+from trainer import session
+from trainer.config import Practice, RunConfig, TaskChoice, WarmStart
 from trainer.errors import NothingToDo, TrainerError
 from trainer.session import Session, _restore
 from verigen.packs import load_packs
@@ -68,3 +70,13 @@ def test_the_warm_start_can_be_narrowed_to_a_part_of_what_is_practised(tmp_path:
 def test_a_warm_start_that_nothing_practised_belongs_to_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NothingToDo, match=r"warm_start\.templates allows galculator/\*, .* leave the key out"):
         narrowed(tmp_path, "galculator/*")._demonstrated()
+
+
+async def test_rehearsal_with_a_policy_of_another_vocabulary_is_refused_before_anything_is_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "read_format", lambda start: object())
+    made = narrowed(tmp_path)
+    config = made.config.model_copy(update={"policy": "/policies/published", "practice": Practice(rehearsal=1)})
+    with pytest.raises(ValueError, match=r"practice\.rehearsal needs .* /policies/published has another: leave it out"):
+        await replace(made, config=config).run()
