@@ -29,6 +29,7 @@ from trainer.engine_process import start_engine
 from trainer.evaluate import baseline_rollouts, policy_identity, policy_rollouts, run_all
 from trainer.practice import load_sampler
 from trainer.quickstart_plan import QuickstartPlan, notes
+from trainer.run_directory import attempts_of
 from trainer.session import Session, Watcher, read_format
 from trainer.tasks import TrainingTask
 from verigen.assets import MemoryAssets
@@ -270,7 +271,7 @@ class _Quickstart:
 
     def _attempts(self) -> list[tuple[float, float, str]]:
         """Updates, seconds of practice and outcome of each attempt of practice."""
-        prefix = f"{self.stage.root.name}-"
+        prefix = attempts_of(self.stage.root)
         rows = [row for row in self.stage.catalog.episodes(actor="policy") if row.id.startswith(prefix)]
         rows.sort(key=lambda row: row.started_at + row.seconds)
         if not rows:

@@ -21,7 +21,7 @@ from store.durable import fsync_directory
 from trainer.config import RunConfig
 from verigen.canonical import content_hash
 
-__all__ = ["RunDirectory"]
+__all__ = ["RunDirectory", "attempts_of"]
 
 
 class RunDirectory:
@@ -111,3 +111,12 @@ def _as_now(config: dict[str, Any]) -> dict[str, Any]:
         return {"variant": variant, **RunConfig.model_validate(fields).model_dump(mode="json")}
     except ValidationError:  # what it says means nothing to this version
         return config
+
+
+def attempts_of(root: Path) -> str:
+    """What the ids of all attempts of the run in a directory begin with, whichever of its starts made them.
+
+    The name alone would not do: the run `small` would have those of `small-1`.
+    """
+    key: str = json.loads((root / "run.json").read_text("utf-8"))["key"]
+    return f"{root.name}-{key}-"

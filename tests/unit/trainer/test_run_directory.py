@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainer.config import RunConfig
-from trainer.run_directory import RunDirectory
+from trainer.run_directory import RunDirectory, attempts_of
 
 CONFIG = RunConfig(name="one")
 
@@ -34,6 +34,13 @@ def test_a_deterministic_run_makes_the_same_attempts_whenever_it_is_started(tmp_
     assert attempts(tmp_path / "a" / "one", config) == attempts(tmp_path / "b" / "one", config) == first
     other = config.model_copy(update={"seed": 1})
     assert attempts(tmp_path / "c" / "one", other) != first, "its attempts are others"
+
+
+def test_a_run_knows_its_attempts_from_those_of_a_longer_name(tmp_path: Path) -> None:
+    mine = [f"{attempts(tmp_path / 'one')}-g000001-0" for _ in range(2)]
+    others = f"{attempts(tmp_path / 'one-1', CONFIG.model_copy(update={'name': 'one-1'}))}-g000001-0"
+    assert [name.startswith(attempts_of(tmp_path / "one")) for name in (*mine, others)] == [True, True, False]
+    assert others.startswith("one-"), "its name alone does not tell"
 
 
 def test_a_run_of_an_earlier_version_goes_on_with_the_defaults_of_what_is_new(tmp_path: Path) -> None:
