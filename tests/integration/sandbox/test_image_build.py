@@ -99,11 +99,11 @@ def _users(images: Path) -> list[str]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             links = [str((process / name).readlink()) for name in ("root", "cwd")]
-            text = (process / "mountinfo").read_text() + (process / "cmdline").read_text()
+            mounts, command = (process / "mountinfo").read_text(), (process / "cmdline").read_text()
         except OSError:
-            continue
-        if str(images) in text or any(link.startswith(str(images)) for link in links):
-            found.append((process / "cmdline").read_text().replace("\0", " ") if process.exists() else "?")
+            continue  # it ended while we looked
+        if str(images) in mounts + command or any(link.startswith(str(images)) for link in links):
+            found.append(command.replace("\0", " "))
     return found
 
 

@@ -66,6 +66,14 @@ def traces(runtime_dir: Path, names: set[str]) -> Traces:
     return Traces(processes=processes, groups=groups, mounts=own_mounts, files=files, sockets=sockets)
 
 
+def _command(path: Path) -> str:
+    """A process's command line; none if it has ended meanwhile."""
+    try:
+        return path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def _group_directories() -> Iterator[str]:
     for folder, names, _ in os.walk("/sys/fs/cgroup"):
         yield from (f"{folder}/{name}" for name in names if "frontdesk" in name)
@@ -191,7 +199,7 @@ async def test_what_a_killed_keeper_leaves_is_reaped(images: ImageCache, runtime
         keeper = next(
             int(path.parent.name)
             for path in Path("/proc").glob("[0-9]*/cmdline")
-            if b"backends.keeper" in path.read_bytes() and str(runtime_dir).encode() in path.read_bytes()
+            if "backends.keeper" in (command := _command(path)) and str(runtime_dir) in command
         )
         other = LocalBackend(images, runtime_dir)
         try:
